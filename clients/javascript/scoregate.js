@@ -80,11 +80,12 @@ export class Scoregate {
    * Submits a score and returns its receipt, `{submission, state, ...}`. It is then durable.
    * Sends the same bytes again after a network error or a 503, and signs once more if the clock was off.
    * @param {object} run what `openRun` returned
-   * @param {{score: number, ticks: number, stats: Record<string, number>, recording: Uint8Array}} claim
+   * @param {{score: number, ticks: number, stats: Record<string, number>, recording?: Uint8Array}} claim
+   *   a board that replays its runs needs the recording
    * @throws {ScoregateError}
    */
   async submit(run, { score, ticks, stats, recording }) {
-    return this.#sendClaim(run, { score, ticks, stats, recording: toBase64(recording) });
+    return this.#sendClaim(run, { score, ticks, stats, ...(recording && { recording: toBase64(recording) }) });
   }
 
   /**

@@ -214,3 +214,9 @@ test("an asset that nobody has is not waited for", async () => {
   await assert.rejects(client.asset("track.monza", "sha256:00"), { status: 404 });
   assert.equal(requests.length, 1);
 });
+
+test("a run is submitted without a recording, as a board that replays nothing takes it", async () => {
+  const { client, requests } = clientOf(json(202, RECEIPT));
+  await client.submit(RUN, { score: 7, ticks: 3, stats: {} });
+  assert.deepEqual(JSON.parse(requests[0].body), { score: 7, ticks: 3, stats: {} });
+});

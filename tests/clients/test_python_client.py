@@ -47,6 +47,7 @@ from gateway.edge.auth.signatures import (
     verify_hmac_sha256,
 )
 from gateway.edge.problems import Problem, ProblemType, problem_response
+from tests.support.ports import unserved_port
 
 ROOT = Path(__file__).parents[2]
 VECTORS = json.loads((ROOT / "clients" / "vectors" / "signing.json").read_text("utf-8"))["vectors"]
@@ -397,6 +398,14 @@ async def test_a_player_plays_a_run() -> None:
     }
 
 
+async def test_a_run_is_submitted_without_a_recording() -> None:
+    """As a board that replays nothing takes it: the claim does not name one."""
+    gateway = FakeGateway()
+    async with Serving(gateway) as url, a_client(url) as client:
+        await client.submit(Run.from_json(RUN_DOCUMENT), 7, 3, {})
+    assert {"score": 7, "ticks": 3, "stats": {}} == json.loads(gateway.seen[0][3])
+
+
 async def test_a_recording_that_is_asked_for_is_sent_as_it_is(pauses: list[float]) -> None:
     """The commitment has digest and size in its place; the bytes follow with the token, and again after a fault."""
     gateway = FakeGateway(FakeGateway.honest, busy("0"))
@@ -477,20 +486,27 @@ async def test_a_pause_that_is_too_long_is_left_to_the_caller(pauses: list[float
 
 
 async def test_a_connection_that_stays_lost_is_raised(pauses: list[float]) -> None:
-    """It is the error of aiohttp, after the last attempt."""
+    """It is the client's own error, of status 0, after the last attempt; so is a refused connection."""
     gateway = FakeGateway(*[drop] * 9)
     async with Serving(gateway) as url, a_client(url, attempts=3) as client:
-        with pytest.raises(aiohttp.ClientConnectionError):
+        with pytest.raises(ScoregateError) as lost:
             await submit(client)
-    assert len(gateway.seen) == 3
+    assert (0, 3) == (lost.value.status, len(gateway.seen))
+    with unserved_port() as port:
+        async with a_client(f"http://127.0.0.1:{port}", attempts=2) as client:
+            for call in (client.create_player("Ada"), submit(client), client.asset("arcade", "sha256:00")):
+                with pytest.raises(ScoregateError, match="cannot be reached") as refused:
+                    await call
+                assert 0 == refused.value.status
 
 
 async def test_opening_a_run_is_not_repeated_after_a_lost_connection(pauses: list[float]) -> None:
     """It may have been opened; a 503 however was refused, and is repeated."""
     gateway = FakeGateway(drop, busy("0"))
     async with Serving(gateway) as url, a_client(url) as client:
-        with pytest.raises(aiohttp.ClientConnectionError):
+        with pytest.raises(ScoregateError) as lost:
             await client.open_run("arcade", "arcade-1")
+        assert 0 == lost.value.status
         assert (await client.open_run("arcade", "arcade-1")).run == "r_1"
     assert len(gateway.seen) == 3
 

@@ -8,7 +8,6 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 from scoregate_client import FeedEvent, ScoregateClient, ScoregateError
 from scoregate_client import feed as client_feed
@@ -98,8 +97,9 @@ async def test_what_cannot_be_watched_is_raised(harness: Harness):
         assert "temporary-reduced-capacity" == refusal.value.name
     with unserved_port() as port:
         async with ScoregateClient(f"http://127.0.0.1:{port}", attempts=2) as player:
-            with pytest.raises(aiohttp.ClientConnectionError):
+            with pytest.raises(ScoregateError) as lost:
                 await take(player.watch("vault"), 1)
+            assert 0 == lost.value.status
 
 
 async def test_watching_waits_for_a_gateway_that_starts_again(settings: Settings):

@@ -9,7 +9,7 @@ from http import HTTPStatus
 import aiohttp
 
 from .connection import FIRST_PAUSE_S, LONGEST_PAUSE_S, Connection, board_path, document_of, segment
-from .errors import DamagedAsset, ScoregateError
+from .errors import UNREACHED, DamagedAsset, ScoregateError, no_answer
 
 ASSET_BYTES = 8 * 1024 * 1024
 """The size of the largest asset."""
@@ -23,15 +23,18 @@ class AssetReads(Connection):
     async def asset(self, board: str, digest: str) -> bytes:
         """Return the asset of a board by its digest, `sha256:` and 64 hexadecimal digits, which is compared.
 
-        It never changes: keep it under its digest. Raises `ScoregateError`, `DamagedAsset`, and aiohttp's
-        errors if no attempt brought the whole file.
+        It never changes: keep it under its digest. Raises `ScoregateError`, or `DamagedAsset` if no attempt
+        brought the file that was asked for.
         """
         name = digest.removeprefix("sha256:")
         for attempt in range(1, self._attempts + 1):
             is_last = attempt == self._attempts
             try:
                 return await self._downloaded(f"{board_path(board)}/assets/{segment(name)}", name)
-            except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, TimeoutError, DamagedAsset):
+            except UNREACHED as error:
+                if is_last:
+                    raise no_answer(error) from error
+            except DamagedAsset:
                 if is_last:
                     raise
             except ScoregateError as refusal:

@@ -28,7 +28,7 @@ class ScoregateClient(FamilyReads, AssetReads):
     """The client of one player's game: it opens runs, submits them and reads boards.
 
     `token` is the player's bearer token; `create_player` fetches one. Every method raises `ScoregateError`
-    for a refusal, and aiohttp's connection errors if no attempt reached the gateway.
+    for a refusal, and with status 0 if no attempt reached the gateway.
     """
 
     def __init__(
@@ -58,10 +58,13 @@ class ScoregateClient(FamilyReads, AssetReads):
         return Run.from_json(await self._post(f"{board_path(board)}/runs", request, self._bearer()))
 
     async def submit(
-        self, run: Run, score: int, ticks: int, stats: Mapping[str, int], recording: bytes
+        self, run: Run, score: int, ticks: int, stats: Mapping[str, int], recording: bytes | None = None
     ) -> Submission:
-        """Submit a run, and return when the gateway has stored it. Safe to repeat with the same claim."""
-        encoded = {"recording": b64encode(recording).decode("ascii")}
+        """Submit a run, and return when the gateway has stored it. Safe to repeat with the same claim.
+
+        A board that replays its runs needs a recording.
+        """
+        encoded = {} if recording is None else {"recording": b64encode(recording).decode("ascii")}
         return await self._submit(run, {"score": score, "ticks": ticks, "stats": dict(stats), **encoded})
 
     async def commit(

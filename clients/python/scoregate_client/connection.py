@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 import aiohttp
 from yarl import URL
 
-from .errors import ScoregateError
+from .errors import UNREACHED, ScoregateError, no_answer
 from .signing import CONTENT_TYPE, Target
 
 FIRST_PAUSE_S = 0.5
@@ -97,9 +97,9 @@ class Connection:
             pause_s = min(FIRST_PAUSE_S * 2 ** (attempt - 1), LONGEST_PAUSE_S)
             try:
                 status, retry_after, document = await self._exchange(method, url, headers, body)
-            except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, TimeoutError):
+            except UNREACHED as error:
                 if not repeatable or is_last:
-                    raise
+                    raise no_answer(error) from error
             else:
                 if status < HTTPStatus.MULTIPLE_CHOICES and document:
                     return document

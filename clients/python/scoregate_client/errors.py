@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import aiohttp
+
+UNREACHED = (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, TimeoutError)
+"""What aiohttp raises if no whole answer of the gateway arrives."""
+
 
 class DamagedAsset(Exception):
     """A downloaded file that is not the one whose digest was asked for."""
 
 
 class ScoregateError(Exception):
-    """A refusal of the gateway: HTTP status, stable name, and the whole problem document (RFC 9457)."""
+    """A refusal of the gateway: HTTP status, stable name, and the whole problem document (RFC 9457).
+
+    The status is 0 if the gateway could not be reached, or its answer did not arrive.
+    """
 
     def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
         self.status = status
@@ -30,3 +38,9 @@ class ScoregateError(Exception):
         """Return the gateway's clock in Unix seconds, if it refused a signature for its time."""
         value = self.problem.get("server_time")
         return value if type(value) is int else None
+
+
+def no_answer(error: Exception) -> ScoregateError:
+    """Return the error, of status 0, for a gateway that gave no answer."""
+    detail = f"The gateway cannot be reached ({error or type(error).__name__})."
+    return ScoregateError(0, {"title": "no answer", "detail": detail})

@@ -12,7 +12,7 @@ from typing import Any
 
 import aiohttp
 
-from .errors import ScoregateError
+from .errors import UNREACHED, ScoregateError, no_answer
 
 SILENCE_S = 45.0
 """A connection that is silent for longer is lost: the gateway sends something every 15 seconds."""
@@ -40,7 +40,7 @@ class FeedEvent:
 async def follow(connect: Connect, after: str | None, attempts: int) -> AsyncGenerator[FeedEvent, None]:
     """Yield events for ever, and reconnect after the last id when a connection ends.
 
-    Raises ScoregateError for a refusal, and the error of the last of `attempts` failures in a row.
+    Raises ScoregateError for a refusal, and after `attempts` failures in a row.
     """
     last, failures = after, 0
     while True:
@@ -55,10 +55,10 @@ async def follow(connect: Connect, after: str | None, attempts: int) -> AsyncGen
                             last = event.id or None
                         if event.kind:
                             yield event
-        except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, TimeoutError):
+        except UNREACHED as error:
             failures += 1
             if failures >= attempts:
-                raise
+                raise no_answer(error) from error
         except ScoregateError as refusal:
             failures += 1
             if refusal.status != HTTPStatus.SERVICE_UNAVAILABLE or failures >= attempts:
