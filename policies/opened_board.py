@@ -18,7 +18,7 @@ from pydantic import Field
 from policies.errors import SettingRefused
 from policies.fields import PolicySection, Score
 from policies.judging import Prior
-from policies.vocabulary import SCORE_LIMIT
+from policies.vocabulary import LATEST_MS, SCORE_LIMIT
 
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
 """A value that JSON has."""
@@ -187,8 +187,8 @@ def _has_control(text: str) -> bool:
 def _refuse_times(opened: OpenedBoard) -> None:
     # Named as in requests, in files and on the command line, where times are written in RFC 3339.
     for name, at_ms in (("opens_at", opened.opens_at_ms), ("closes_at", opened.closes_at_ms)):
-        if at_ms is not None and not 0 <= at_ms <= SCORE_LIMIT:
-            raise SettingRefused("expected a time after 1970", name)
+        if at_ms is not None and not 0 <= at_ms <= LATEST_MS:
+            raise SettingRefused("expected a time from 1970 to 9999", name)
     if opened.closes_at_ms is not None and (opened.opens_at_ms or 0) >= opened.closes_at_ms:
         raise SettingRefused("expected a time after `opens_at`", "closes_at")
 

@@ -14,6 +14,9 @@ from typing import NamedTuple, Self
 SCORE_LIMIT = 2**53 - 1
 """Largest magnitude of a score. Up to here an IEEE double, as in a Redis ZSET, is exact (IEEE 754, §3.4)."""
 
+LATEST_MS = 253_402_300_799_999
+"""The last moment that RFC 3339 can write, 9999-12-31T23:59:59.999Z, in Unix milliseconds."""
+
 
 class State(StrEnum):
     """The state of a submission. Every change is an event in the ledger."""

@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
+from policies.vocabulary import LATEST_MS
+
 Clock = Callable[[], int]
 """A function that returns the time in Unix milliseconds."""
 
@@ -44,13 +46,16 @@ def parse_rfc3339(text: str) -> int | None:
         moment = datetime.fromisoformat((match[1] + match[2]).upper())
     except ValueError:
         return None
-    return (moment - _EPOCH) // timedelta(milliseconds=1)
+    at_ms = (moment - _EPOCH) // timedelta(milliseconds=1)
+    return at_ms if at_ms <= LATEST_MS else None  # an offset may lead out of the year 9999
 
 
 def fault_of_rfc3339(text: str) -> str:
     """Return what is wrong with a text that is no moment since 1970, and what to write instead."""
     if parse_rfc3339(text) is not None:
         return f"is before 1970; expected a later instant, such as {_EXAMPLE}"
+    if text.startswith("9999-12-31"):
+        return f"is after the year 9999 in UTC; expected an earlier instant, such as {_EXAMPLE}"
     if _LEAP.fullmatch(text):
         return "leap seconds are not supported; write :59 instead of :60"
     if parse_rfc3339(text + "Z") is not None:

@@ -29,6 +29,7 @@ from policies.opened_board import (
     is_name_in_family,
     refuse_unfit,
 )
+from policies.vocabulary import LATEST_MS
 
 MONZA = OpenedBoard("track.monza", "track", "Monza")
 
@@ -170,8 +171,8 @@ def test_the_digest_of_a_board_is_that_of_its_content():
         ({"metadata": [1]}, "metadata", "expected an object"),
         ({"parameters": b"x" * 4097}, "parameters", "at most 4096 bytes"),
         ({"asset": bytes(31)}, "asset", "expected a SHA-256"),
-        ({"opens_at_ms": -1}, "opens_at", "after 1970"),
-        ({"closes_at_ms": 2**53}, "closes_at", "after 1970"),
+        ({"opens_at_ms": -1}, "opens_at", "from 1970 to 9999"),
+        ({"closes_at_ms": 253_402_300_800_000}, "closes_at", "from 1970 to 9999"),
         ({"opens_at_ms": 5, "closes_at_ms": 5}, "closes_at", "after `opens_at`"),
         ({"closes_at_ms": 0}, "closes_at", "after `opens_at`"),
     ],
@@ -195,7 +196,7 @@ def test_the_largest_board_may_be_opened():
             b"x" * PARAMETER_BYTES,
             bytes(32),
             opens_at_ms=0,
-            closes_at_ms=2**53 - 1,
+            closes_at_ms=LATEST_MS,
         )
     )
 

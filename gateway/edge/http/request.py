@@ -220,7 +220,8 @@ def strict_query(handler: Handler, parameters: tuple[str, ...]) -> Handler:
 def _fault_of_query(query: str, parameters: tuple[str, ...]) -> str | None:
     counts = Counter(name for name, _ in parse_qsl(query, keep_blank_values=True))
     for name, count in counts.items():
-        if name not in parameters and f"{name.partition('.')[0]}{ANY_FIELD}" not in parameters:
+        prefix, dot, _ = name.partition(".")
+        if name not in parameters and not (dot and f"{prefix}{ANY_FIELD}" in parameters):
             expected = f"expected {', '.join(parameters)}" if parameters else "there are none"
             return f"{name[:64]}: no such parameter; {expected}"
         if count > 1:

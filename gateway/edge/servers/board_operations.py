@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
-import orjson
 from aiohttp import web
 from pydantic import ValidationError
 
@@ -51,10 +51,12 @@ _PROBLEMS: Final = {
 }
 """The problem type of each outcome that changes nothing."""
 
-_NOT_OPENED: Final = BoardResult(
-    BoardOutcome.UNKNOWN, None, "it was refused when this operation was done; send it under another id"
+_NOT_OPENED: Final = "it was refused when this operation was done; send it under another id"
+"""Why a repeated operation has no board where the asset was missing, whether it is stored by now or not."""
+
+_ASSET_MISSING: Final = Problem(
+    ProblemType.ASSET_MISSING, "asset: no file has this digest; PUT it to the family's assets first"
 )
-"""The outcome of a repeated operation for a board that it did not open then."""
 
 
 async def operate_boards(request: web.Request) -> web.Response:
@@ -63,64 +65,104 @@ async def operate_boards(request: web.Request) -> web.Response:
     body = await read_body(request, BODY_BYTES)
     server = await authenticate_for_family(request, family.name, body)
     operation, values = _parsed(body)
-    requests = await _with_assets(edge, [_checked(family, value) for value in values])
-    batch = _Batch(family, server, [each for each in requests if not isinstance(each, Problem)])
-    content = hashlib.sha256(orjson.dumps([family.name, values], option=orjson.OPT_SORT_KEYS)).digest()
+    batch = _Batch(family, server, [_checked(family, value) for value in values])
+    await batch.look_for_assets(edge)
     with ledger_refusals_as_problems():
-        results, is_new = await edge.ledger.write(batch.performed_once(operation, content))
-    edge.catalogue.forget(result.board.board for result in results if result.board)
-    opened = sum(result.outcome is BoardOutcome.OPENED for result in results)
+        results, is_new = await edge.ledger.write(
+            batch.performed_once(operation, _content_of(family, values))
+        )
+    edge.catalogue.forget(result.board.board for result in results.values() if result.board)
+    opened = sum(result.outcome is BoardOutcome.OPENED for result in results.values())
     BOARDS_OPENED.labels(family.name, "server").inc(opened)
-    outcomes_of_batch = iter(map(_outcome, batch.requests, results))
-    shown = [
-        _refused(each.kind, each.detail) if isinstance(each, Problem) else next(outcomes_of_batch)
-        for each in requests
-    ]
+    shown = [batch.outcome(number, results.get(number)) for number in range(len(values))]
     refused = sum(outcome.problem is not None for outcome in shown)
     answer = BoardOperationsDone(family=family.name, refused=refused, results=shown)
     return json_response(answer, headers=replay_header(is_replay=not is_new))
 
 
 class _Batch:
-    """The operations of a request that can be done, in their order."""
+    """The operations of a request by their numbers, from 0: those that can be done, and others' problems."""
 
-    def __init__(self, family: Family, server: ServerRequest, requests: Sequence[FamilyOperation]) -> None:
-        self.requests = requests
+    def __init__(
+        self, family: Family, server: ServerRequest, requests: Sequence[FamilyOperation | Problem]
+    ) -> None:
         self._family = family
         self._server = server
-        self._perform = perform(family, requests, actor=server.credential, at_ms=server.at_ms)
+        numbered = dict(enumerate(requests))
+        self._problems = {at: each for at, each in numbered.items() if isinstance(each, Problem)}
+        self._requests = {at: each for at, each in numbered.items() if not isinstance(each, Problem)}
+        self._without_asset: set[int] = set()
+
+    async def look_for_assets(self, edge: Edge) -> None:
+        """Look for the assets that boards are opened with."""
+        assets = {at: asset for at, each in self._requests.items() if (asset := _asset_of(each))}
+        with aside():
+            unstored = await edge.assets.unstored(set(assets.values()))
+        self._without_asset = {at for at, asset in assets.items() if asset in unstored}
 
     def performed_once(
         self, operation: str, content_digest: bytes
-    ) -> Operation[tuple[list[BoardResult], bool]]:
+    ) -> Operation[tuple[dict[int, BoardResult], bool]]:
         """Perform the operations in one commit, unless that was done before; return whether it is new.
 
         Raises KeyRevoked, NonceReused and OperationReused.
         """
+        doable = [at for at in self._requests if at not in self._without_asset]
+        requests = [self._requests[at] for at in doable]
+        perform_all = perform(self._family, requests, actor=self._server.credential, at_ms=self._server.at_ms)
+        operation_id = operation_submission(self._server.key_id, operation)
 
-        async def work(tx: Transaction) -> tuple[list[BoardResult], bool]:
-            results: list[BoardResult] = []
+        async def work(tx: Transaction) -> tuple[dict[int, BoardResult], bool]:
+            results: dict[int, BoardResult] = {}
+            refused = dict.fromkeys(self._without_asset, (BoardOutcome.UNKNOWN.value, _NOT_OPENED))
 
-            async def perform_all() -> None:
-                results.extend(await self._perform(tx))
+            async def perform_doable() -> None:
+                results.update(zip(doable, await perform_all(tx), strict=True))
+                refused.update(
+                    (at, (result.outcome.value, result.detail))
+                    for at, result in results.items()
+                    if result.outcome in _PROBLEMS
+                )
 
             is_new = await operations.once(
                 tx,
                 self._server,
-                perform_all,
+                perform_doable,
                 board=self._family.name,
                 player="",
-                operation_id=operation_submission(self._server.key_id, operation),
+                operation_id=operation_id,
                 content_digest=content_digest,
+                refused=refused,
             )
-            return (results, True) if is_new else (await self._as_they_are(tx), False)
+            return (results, True) if is_new else (await self._as_they_are(tx, operation_id), False)
 
         return work
 
-    async def _as_they_are(self, tx: Transaction) -> list[BoardResult]:
-        known = await load_boards(tx, [request.board for request in self.requests])
-        boards = [known.get(request.board) for request in self.requests]
-        return [BoardResult(BoardOutcome.SAME, stored.board) if stored else _NOT_OPENED for stored in boards]
+    async def _as_they_are(self, tx: Transaction, operation_id: str) -> dict[int, BoardResult]:
+        """Return the boards of an operation that was done: what it refused then stays refused."""
+        self._without_asset = set()
+        known = await operations.known_operation(tx, operation_id)
+        assert known is not None
+        boards = await load_boards(tx, [request.board for request in self._requests.values()])
+        results = {}
+        for at, request in self._requests.items():
+            outcome, why = known.refused.get(at, (BoardOutcome.SAME.value, ""))
+            stored = boards.get(request.board)
+            results[at] = BoardResult(BoardOutcome(outcome), stored.board if stored else None, why)
+        return results
+
+    def outcome(self, number: int, result: BoardResult | None) -> BoardOperationOutcome:
+        """Return the answer for an operation, whose result is None if it was not attempted."""
+        if result is not None:
+            return _outcome(self._requests[number], result)
+        problem = self._problems.get(number, _ASSET_MISSING)
+        return _refused(problem.kind, problem.detail)
+
+
+def _content_of(family: Family, values: Sequence[Any]) -> bytes:
+    """Return what tells apart requests of one id. The values are as they came, with integers of any size."""
+    text = json.dumps([family.name, values], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).digest()
 
 
 def _parsed(body: bytes) -> tuple[str, list[Any]]:
@@ -146,19 +188,7 @@ def _checked(family: Family, value: Any) -> FamilyOperation | Problem:
         return problem
 
 
-async def _with_assets(
-    edge: Edge, requests: Sequence[FamilyOperation | Problem]
-) -> list[FamilyOperation | Problem]:
-    """Return the operations, with a problem for each board whose asset is not stored."""
-    with aside():
-        unstored = await edge.assets.unstored({asset for each in requests if (asset := _asset_of(each))})
-    missing = Problem(
-        ProblemType.ASSET_MISSING, "asset: no file has this digest; PUT it to the family's assets first"
-    )
-    return [missing if _asset_of(each) in unstored else each for each in requests]
-
-
-def _asset_of(request: FamilyOperation | Problem) -> bytes | None:
+def _asset_of(request: FamilyOperation) -> bytes | None:
     """Return the digest of the asset that a board is opened with, None for none."""
     return request.opened.asset if isinstance(request, BoardOpening) else None
 

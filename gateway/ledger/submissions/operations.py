@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import orjson
@@ -17,6 +18,8 @@ from policies.vocabulary import SCORE_LIMIT, State
 VERSION_LIMIT: Final = SCORE_LIMIT
 """Largest version of a slot: exact in every client's numbers."""
 
+_NONE_REFUSED: Final[Mapping[int, tuple[str, str]]] = MappingProxyType({})
+
 _o, _s, _v = server_operations.c, submissions.c, slot_versions.c
 
 _KEY = Query(select(server_keys.c.revoked_at_ms).where(server_keys.c.key_id == bindparam("key_id")))
@@ -25,7 +28,9 @@ _NONCE = Query(
     .where(_o.credential == bindparam("credential"), _o.nonce == bindparam("nonce"))
     .limit(1)
 )
-_KNOWN = Query(select(_o.content_digest, _o.revoked).where(_o.operation_id == bindparam("operation_id")))
+_KNOWN = Query(
+    select(_o.content_digest, _o.revoked, _o.refused).where(_o.operation_id == bindparam("operation_id"))
+)
 _ADD = Query(insert(server_operations))
 _SLOT = Query(
     select(_v.version, _v.removed_version).where(
@@ -63,10 +68,14 @@ class ServerRequest(NamedTuple):
 
 
 class KnownOperation(NamedTuple):
-    """An operation that was performed: the SHA-256 of its content, and the submissions that it revoked."""
+    """An operation that was performed: the SHA-256 of its content, and the submissions that it revoked.
+
+    `refused` has the outcome and the reason of each of its parts that was refused, by the part's number.
+    """
 
     content_digest: bytes
     revoked: tuple[str, ...]
+    refused: Mapping[int, tuple[str, str]]
 
 
 class SlotVersion(NamedTuple):
@@ -89,7 +98,11 @@ async def check_request(tx: Transaction, request: ServerRequest) -> None:
 async def known_operation(tx: Transaction, operation_id: str) -> KnownOperation | None:
     """Return the operation of this id if it was performed before, or None."""
     rows = await tx.rows(_KNOWN, operation_id=operation_id)
-    return KnownOperation(rows[0][0], tuple(orjson.loads(rows[0][1]))) if rows else None
+    if not rows:
+        return None
+    [[content_digest, revoked, refused]] = rows
+    parts = {int(number): (outcome, why) for number, (outcome, why) in orjson.loads(refused or "{}").items()}
+    return KnownOperation(content_digest, tuple(orjson.loads(revoked)), parts)
 
 
 async def add_operation(
@@ -102,6 +115,7 @@ async def add_operation(
     content_digest: bytes,
     version: int | None,
     revoked: Sequence[str],
+    refused: Mapping[int, tuple[str, str]] = _NONE_REFUSED,
 ) -> None:
     """Store an operation that is performed in this transaction."""
     await tx.run(
@@ -115,6 +129,7 @@ async def add_operation(
         player=player,
         version=version,
         revoked=orjson.dumps(list(revoked)).decode(),
+        refused=orjson.dumps(refused, option=orjson.OPT_NON_STR_KEYS).decode() if refused else None,
         at_ms=request.at_ms,
     )
 
@@ -128,10 +143,12 @@ async def once(
     player: str,
     operation_id: str,
     content_digest: bytes,
+    refused: Mapping[int, tuple[str, str]] = _NONE_REFUSED,
 ) -> bool:
     """Perform `do` unless that was done before, and return whether it was new.
 
-    Raises KeyRevoked, NonceReused and OperationReused.
+    What `do` puts into `refused` is stored with the operation. Raises KeyRevoked, NonceReused and
+    OperationReused.
     """
     await check_request(tx, request)
     known = await known_operation(tx, operation_id)
@@ -149,6 +166,7 @@ async def once(
         content_digest=content_digest,
         version=None,
         revoked=(),
+        refused=refused,
     )
     return True
 

@@ -169,6 +169,61 @@ async def test_each_operation_is_done_or_refused_by_itself(studio: Studio):
     assert 404 == (await studio.harness.get("/v1/boards/track.a")).status
 
 
+async def test_what_was_refused_stays_refused_when_the_request_is_sent_again(studio: Studio):
+    """A server that lost the first answer learns from the second what was not done, and why."""
+    await studio.done(opening("a"), opening("b"))
+    requests = (
+        opening("a", title="Other"),
+        {"action": "change", "board": "track.b", "version": 7, "title": "New"},
+        {"action": "change", "board": "track.b", "version": 1, "title": "New"},
+        {"action": "change", "board": "track.nobody", "version": 1, "title": "New"},
+        opening("c", asset="sha256:" + "0" * 64),
+        opening("d", opens_at="yesterday"),
+        opening("e"),
+    )
+    first = await studio.send(*requests, operation="once")
+    again = await studio.send(*requests, operation="once")
+    statuses = [result["status"] for result in first.body["results"]]
+    assert ["refused", "refused", "changed", "refused", "refused", "refused", "opened"] == statuses
+    repeated = ["refused" if status == "refused" else "same" for status in statuses]
+    assert repeated == [result["status"] for result in again.body["results"]]
+    of_first, of_again = (
+        [(result["problem"] or {}).get("detail") for result in answer.body["results"]]
+        for answer in (first, again)
+    )
+    assert of_first[:4] + of_first[5:] == of_again[:4] + of_again[5:]
+    assert "send it under another id" in of_again[4]
+    assert first.body["refused"] == again.body["refused"] == 5
+
+
+async def test_a_number_of_any_size_is_refused_with_its_operation_alone(studio: Studio):
+    """Also one that no machine word holds, wherever it stands."""
+    results = await studio.done(
+        opening("a", metadata={"length": 2**64}),
+        opening("b", parameters={"seed": 10**400}),
+        opening("c", bounds={"maximum_ticks": 10**30}),
+        {"action": "change", "board": "track.a", "version": 10**500, "title": "New"},
+        opening("d"),
+    )
+    assert ["refused"] * 4 + ["opened"] == [result["status"] for result in results]
+
+
+@pytest.mark.parametrize("field", ["opens_at", "closes_at"])
+async def test_a_time_that_no_answer_could_write_opens_nothing(studio: Studio, field: str):
+    """An offset leads out of the year 9999, and reading such a board would fail for everybody."""
+    for text in ("9999-12-31T23:59:59-23:59", "9999-12-31T23:59:59.999-00:01"):
+        [result] = await studio.done(opening("a", **{field: text}))
+        assert ("refused", True) == (result["status"], "9999" in result["problem"]["detail"])
+    [result] = await studio.done(opening("a", **{field: "9999-12-31T23:59:59.999Z"}))
+    assert "opened" == result["status"]
+    assert ["track.a"] == [board["board"] for board in (await studio.harness.get(BOARDS)).body["boards"]]
+
+
+async def test_a_filter_without_a_field_is_refused(studio: Studio):
+    """It would not filter."""
+    assert "schema-violation" == (await studio.harness.get(f"{BOARDS}?metadata=1")).problem
+
+
 async def test_a_request_that_is_sent_again_changes_nothing(studio: Studio):
     """Under a fresh signature, and after the board was changed; other content under its id is refused."""
     first = await studio.send(opening("a"), {"action": "close", "board": "track.a"}, operation="once")
