@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -18,6 +19,9 @@ from policies.limits import NETWORK_SHARE, Rate
 
 UPLOADS: Final = 8
 """Uploads of all servers at once, each of which may hold a whole asset in memory."""
+
+UPLOADS_PER_KEY: Final = 2
+"""Uploads of one key at once, so that slow ones leave places to the servers of other studios."""
 
 DOWNLOADS: Final = 256
 """Downloads at once, each of which holds a part of an asset (`PART_BYTES`) in memory."""
@@ -45,7 +49,7 @@ class AssetTraffic:
     def __init__(self, client: Redis) -> None:
         self._limit = TransferLimit(client)
         self._seats = Seats(DOWNLOADS_PER_ADDRESS, DOWNLOADS_PER_NETWORK)
-        self.uploads = 0
+        self._uploads: Counter[str] = Counter()
         self.downloads = 0
 
     async def charge_upload(self, key_id: str, size_bytes: int) -> None:
@@ -66,16 +70,29 @@ class AssetTraffic:
         if wait_ms:
             raise quota_exceeded("downloads", DOWNLOAD_KIB, wait_ms, unit=BYTES)
 
+    @property
+    def uploads(self) -> int:
+        """Return how many uploads are under way."""
+        return self._uploads.total()
+
     @contextmanager
-    def uploading(self) -> Iterator[None]:
-        """Count an upload during the block. Raises `temporary-reduced-capacity` if there are too many."""
+    def uploading(self, key_id: str) -> Iterator[None]:
+        """Count an upload of a server during the block.
+
+        Raises `quota-exceeded` if its key has too many, `temporary-reduced-capacity` if the edge has.
+        """
         if self.uploads >= UPLOADS:
             raise Problem(ProblemType.REDUCED_CAPACITY, "too many uploads are under way", headers=RETRY)
-        self.uploads += 1
+        if self._uploads[key_id] >= UPLOADS_PER_KEY:
+            detail = f"your key has {UPLOADS_PER_KEY} uploads under way: send one after the other"
+            raise Problem(ProblemType.QUOTA_EXCEEDED, detail, headers=RETRY)
+        self._uploads[key_id] += 1
         try:
             yield
         finally:
-            self.uploads -= 1
+            self._uploads[key_id] -= 1
+            if not self._uploads[key_id]:
+                del self._uploads[key_id]
 
     @contextmanager
     def downloading(self, names: ClientName) -> Iterator[None]:

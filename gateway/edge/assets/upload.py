@@ -35,7 +35,7 @@ async def store_asset(request: web.Request) -> web.Response:
     server = await authenticate_upload(request, family.name, digest)
     size_bytes = announced_octets(request, ASSET_BYTES)
     refuse_large(edge, size_bytes)
-    with edge.asset_traffic.uploading():
+    with edge.asset_traffic.uploading(server.key_id):
         await edge.asset_traffic.charge_upload(server.key_id, size_bytes)
         content = await read_octets(request, ASSET_BYTES)
         is_new = await _store(edge, digest, content)

@@ -309,6 +309,24 @@ async def test_slow_uploads_hold_few_places_for_a_short_time(
         assert 201 == (await studio.store(b"another map")).status
 
 
+async def test_slow_uploads_of_one_key_leave_places_to_others(studio: Studio):
+    """Its next upload waits, another key's is stored at once; whatever ends gives its place back and leaves nothing."""
+    traffic, other = studio.harness.edge.asset_traffic, await registered(studio.harness, "us-1", "track")
+    async with RawConnection(studio.harness.authority) as one, RawConnection(studio.harness.authority) as two:
+        for connection in (one, two):
+            await connection.send(studio.head(MAP) + MAP[:1000])
+        await until(lambda: uploading(studio, 2))
+        refused = await studio.store(b"another map")
+        assert (429, "quota-exceeded", "1") == (*said(refused), refused.headers["Retry-After"])
+        foreign = upload(studio.harness, other, b"another map", keyid="us-1")
+        assert 201 == (await studio.harness.send(foreign)).status
+        one.reset()
+        await until(lambda: uploading(studio, 1))
+        assert 200 == (await studio.store(b"another map")).status
+    await until(lambda: uploading(studio, 0))
+    assert {} == traffic._uploads
+
+
 async def test_a_key_uploads_and_an_address_downloads_only_so_many_bytes(
     studio: Studio, monkeypatch: pytest.MonkeyPatch
 ):
