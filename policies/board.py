@@ -51,6 +51,11 @@ class Board:
         return self.policy.board
 
     @property
+    def opened_seq(self) -> int:
+        """Return the ledger's event that opened it; 0 for a board of a file, which is always there."""
+        return self.opened.opened_seq if self.opened else 0
+
+    @property
     def content_digest(self) -> bytes:
         """Return the SHA-256 of the parameters and asset that its simulator gets; `NO_CONTENT` of nothing."""
         return self.opened.content_digest if self.opened else NO_CONTENT

@@ -85,7 +85,8 @@ class OpenedBoard:
     """A board of a family, as the ledger has it. Times are Unix milliseconds.
 
     `parameters` is canonical JSON, empty for none. `asset` is the SHA-256 of a stored file. Neither changes
-    once the board is open. `version` counts the board's changes, from 1.
+    once the board is open. `version` counts the board's changes, from 1. `opened_seq` is the ledger's event
+    that opened it: it tells a board from a later one of the same name, and is 0 before the board is open.
     """
 
     board: str
@@ -101,6 +102,7 @@ class OpenedBoard:
     version: int = 1
     opened_at_ms: int = 0
     opened_by: str = ""
+    opened_seq: int = field(default=0, compare=False)
 
     @property
     def rest(self) -> str:

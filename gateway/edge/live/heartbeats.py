@@ -13,22 +13,29 @@ from gateway.index.feed.events import FeedEvent
 from gateway.index.feed.listener import FeedEnd
 from gateway.index.feed.live_feed import Subscription
 from policies.errors import LedgerUnavailable
+from policies.loader import Board
 
 HEARTBEAT_S: Final = 15.0
 """Time without an event until a heartbeat, which keeps proxies from closing and shows dead clients."""
+
+LOOK_S: Final = 2.0
+"""Time after which events wait for another look at whether their board was deleted."""
 
 STALLED_S: Final = 10.0
 """Time that a listener may leave events unread before its connection is cut."""
 
 
 async def with_heartbeats(
-    edge: Edge, board: str, feed: Subscription, leaving: asyncio.Future[None] | None = None
+    edge: Edge, board: Board, feed: Subscription, leaving: asyncio.Future[None] | None = None
 ) -> AsyncGenerator[list[FeedEvent], None]:
     """Yield the events of a board's feed until it ends, and an empty list whenever a heartbeat is due.
 
-    The feed of a deleted board ends at the next heartbeat. Raises ConnectionResetError once `leaving` is
-    done, which means that the listener has left.
+    The feed of a deleted board ends at the next heartbeat. Events look for that themselves, because another
+    board of the same name may send so many that no heartbeat is due. Raises ConnectionResetError once
+    `leaving` is done, which means that the listener has left.
     """
+    clock = asyncio.get_running_loop().time
+    looked_s = clock()
     leavings: list[asyncio.Future[Any]] = [leaving] if leaving else []
     upcoming = asyncio.ensure_future(anext(feed.events, None))
     try:
@@ -38,10 +45,12 @@ async def with_heartbeats(
             )
             if leaving in done:
                 raise ConnectionResetError("the listener has left")
-            if not done:
+            if not done or clock() - looked_s >= LOOK_S:
                 if await _is_deleted(edge, board):
                     feed.end_as(FeedEnd.DELETED)
                     return
+                looked_s = clock()
+            if not done:
                 yield []
                 continue
             events = upcoming.result()
@@ -54,11 +63,13 @@ async def with_heartbeats(
         await asyncio.wait([upcoming])  # a feed may be closed only while nobody reads it
 
 
-async def _is_deleted(edge: Edge, board: str) -> bool:
+async def _is_deleted(edge: Edge, board: Board) -> bool:
+    """Return whether a board is gone, be it that another one has its name now."""
     try:
-        return await edge.catalogue.board(board) is None
+        now = await edge.catalogue.board(board.name)
     except LedgerUnavailable:
         return False
+    return now is None or now.opened_seq != board.opened_seq
 
 
 async def send_in_time(request: web.Request, sending: Awaitable[None]) -> None:

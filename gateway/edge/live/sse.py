@@ -14,6 +14,7 @@ from gateway.edge.live.heartbeats import send_in_time, with_heartbeats
 from gateway.edge.live.messages import as_sse, sse_heartbeat
 from gateway.edge.problems import COMMON_HEADERS
 from gateway.index.feed.live_feed import Subscription
+from policies.loader import Board
 
 if TYPE_CHECKING:
     from gateway.edge.connections import Connection
@@ -38,11 +39,11 @@ async def follow_board(request: web.Request) -> web.StreamResponse:
         await response.prepare(request)
         async with open_feed(edge, feed_request, "sse") as feed:
             await send_in_time(request, response.write(RETRY))
-            await _copy(request, response, feed_request.board.name, feed)
+            await _copy(request, response, feed_request.board, feed)
     return response
 
 
-async def _copy(request: web.Request, response: web.StreamResponse, board: str, feed: Subscription) -> None:
+async def _copy(request: web.Request, response: web.StreamResponse, board: Board, feed: Subscription) -> None:
     connection = cast("Connection", request.protocol)
     async with aclosing(with_heartbeats(request.app[EDGE], board, feed, connection.lost())) as batches:
         async for events in batches:

@@ -24,6 +24,7 @@ from gateway.edge.live.messages import as_message, position_message
 from gateway.edge.problems import Problem, ProblemType
 from gateway.index.feed.listener import FeedEnd
 from gateway.index.feed.live_feed import Subscription
+from policies.loader import Board
 
 PROTOCOL: Final = "scoregate.v1"
 """The subprotocol of the feed."""
@@ -55,7 +56,7 @@ async def follow_board_by_websocket(request: web.Request) -> web.StreamResponse:
     with hold_seat(request):
         await socket.prepare(request)
         async with open_feed(edge, feed_request, "websocket") as feed:
-            code, reason = await _converse(request, socket, feed_request.board.name, feed)
+            code, reason = await _converse(request, socket, feed_request.board, feed)
     await socket.close(code=code, message=reason.encode())
     return socket
 
@@ -94,7 +95,7 @@ def _player(request: web.Request) -> Bearer:
 
 
 async def _converse(
-    request: web.Request, socket: web.WebSocketResponse, board: str, feed: Subscription
+    request: web.Request, socket: web.WebSocketResponse, board: Board, feed: Subscription
 ) -> tuple[int, str]:
     """Send events until the feed ends or the client leaves; return the code and reason to close with."""
     sender = asyncio.create_task(_send_events(request, socket, board, feed))
@@ -112,7 +113,7 @@ async def _converse(
 
 
 async def _send_events(
-    request: web.Request, socket: web.WebSocketResponse, board: str, feed: Subscription
+    request: web.Request, socket: web.WebSocketResponse, board: Board, feed: Subscription
 ) -> tuple[int, str]:
     """Send events until the feed ends; return the code and reason to close with.
 

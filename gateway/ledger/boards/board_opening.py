@@ -169,7 +169,12 @@ class _Opening:
         """Note the event and the fields of a board that is opened, and return its row."""
         self._seq += 1
         board = replace(
-            request, state=BoardState.OPEN, version=version, opened_at_ms=self._at_ms, opened_by=self._actor
+            request,
+            state=BoardState.OPEN,
+            version=version,
+            opened_at_ms=self._at_ms,
+            opened_by=self._actor,
+            opened_seq=self._seq,
         )
         detail = content_of(board)
         life = LifeEvent(self._seq, self._actor, self._at_ms, LifeChange.OPENED, detail)

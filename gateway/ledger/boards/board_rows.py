@@ -119,6 +119,7 @@ def stored_board(row: Row) -> StoredBoard:
         version,
         opened_at_ms,
         opened_by,
+        opened_seq,
     )
     return StoredBoard(opened, opened_seq, seq, plays)
 
@@ -213,7 +214,15 @@ def board_after(before: StoredBoard | None, board: str, life: LifeEvent, to_stat
     version = before.board.version + 1 if before else 1
     if life.reason is LifeChange.OPENED:
         family = board.partition(".")[0]
-        blank = OpenedBoard(board, family, "", opened_at_ms=life.at_ms, opened_by=life.actor, version=version)
+        blank = OpenedBoard(
+            board,
+            family,
+            "",
+            version=version,
+            opened_at_ms=life.at_ms,
+            opened_by=life.actor,
+            opened_seq=life.seq,
+        )
         return StoredBoard(with_content(blank, life.detail), life.seq, life.seq)
     if before is None:
         raise ValueError(f"event {life.seq} changes a board that was never opened")

@@ -370,6 +370,44 @@ async def test_a_listener_hears_that_its_board_is_gone(studio: Studio, monkeypat
     assert (aiohttp.WSCloseCode.OK, "the board was deleted") == (message.data, message.extra)
 
 
+@pytest.mark.parametrize("heartbeat_s", [0.05, 3600.0])
+async def test_a_listener_does_not_hear_another_board_of_the_name(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch, heartbeat_s: float
+):
+    """One batch deletes its board and opens the next: a heartbeat ends both kinds of feed, or an event, which is not sent."""
+    monkeypatch.setattr(heartbeats, "HEARTBEAT_S", heartbeat_s)
+    monkeypatch.setattr(heartbeats, "LOOK_S", 0.0)
+    harness = studio.harness
+    live = f"{harness.url}/v1/boards/track.a/live"
+
+    async def enter(player: str) -> None:
+        body = {"operation": secrets.token_hex(8), "player": player, "score": 250}
+        answer = await harness.as_server(studio.private, "eu-1", "/v1/boards/track.a/entries", body)
+        assert answer.status == 202, answer.raw
+
+    await studio.done(opening("a"))
+    async with (
+        harness.session.ws_connect(f"{live}/websocket", protocols=["scoregate.v1"]) as socket,
+        harness.session.get(live) as stream,
+    ):
+        await stream.content.readuntil(b"\n\n")
+        await studio.done(CLOSE, REOPEN)
+        assert 2 == harness.edge.live.listeners("track.a")
+        await studio.done(DELETE, opening("a"))
+        if heartbeat_s > 1:
+            await enter("ada")
+        async with asyncio.timeout(30):
+            assert b"standing" not in await stream.content.read()
+            while not (message := await socket.receive()).type.name.startswith("CLOS"):
+                assert "standing" not in str(message.data)
+    assert (aiohttp.WSCloseCode.OK, "the board was deleted") == (message.data, message.extra)
+    async with harness.session.ws_connect(f"{live}/websocket", protocols=["scoregate.v1"]) as socket:
+        await enter("bob")  # the next board's own listeners hear it
+        async with asyncio.timeout(30):
+            while '"player":"bob"' not in (await socket.receive()).data:
+                pass
+
+
 async def test_a_change_of_the_family_s_policy_changes_its_boards(studio: Studio, settings: Settings):
     """At once. Bounds that are wider now hold nobody back, and keep no title from being changed."""
     harness = studio.harness
