@@ -14,8 +14,8 @@ from gateway.runtime.settings import Settings
 from scoregate.processes import STOP_S, Supervisor, python
 from scoregate.shared_address import SharedAddress, sharing
 
-START_S: Final = 20.0
-"""Time for the edges to listen."""
+START_S: Final = 60.0
+"""Time for the edges to listen. Imports alone take long on a busy machine; a dead edge ends the wait."""
 
 SPARE_S: Final = 5.0
 """Time that an edge gets to end beyond its pause and its grace."""
@@ -47,7 +47,8 @@ def start_edges(
     for place, name in enumerate(names_of("edge", count)):
         metrics = metrics_bind_of(settings, place)
         supervisor.start(name, python("serve"), at_address | metrics, address=address)
-    supervisor.await_ready(supervisor.are_listening, START_S, "the edge" if count == 1 else "the edges")
+    edges = "the edge" if count == 1 else "the edges"
+    supervisor.await_ready(supervisor.are_listening, START_S, f"{edges} to listen on {address.bind}")
 
 
 def names_of(kind: str, count: int) -> Sequence[str]:

@@ -126,13 +126,18 @@ class Supervisor:
         return all(are_listening(part.sockets) for part in self._parts)
 
     def await_ready(self, is_ready: Callable[[], bool], timeout_s: float, what: str) -> None:
-        """Wait until `is_ready()` is True. Raises PartFailed if a part dies first, or after `timeout_s`."""
+        """Wait for `what`, until `is_ready()` is True.
+
+        Raises PartFailed if a part dies first, or after `timeout_s`.
+        """
         deadline = time.monotonic() + timeout_s
         while not is_ready():
             self._check()
             if time.monotonic() > deadline:
                 where = f"the logs in {self._log_dir}" if self._log_dir else "what it printed"
-                raise PartFailed(f"{what} did not get ready within {timeout_s:g} s; see {where}")
+                raise PartFailed(
+                    f"waited {timeout_s:g} s for {what}; it runs, so the machine may be busy; see {where}"
+                )
             time.sleep(0.02)
 
     def keep_up(self) -> None:

@@ -140,7 +140,7 @@ def _redis(settings: Settings, data_dir: Path, supervisor: Supervisor) -> str:
     ]
     supervisor.start("valkey", command, os.environ)
     client = Redis.from_url(url)
-    supervisor.await_ready(lambda: _answers(client), START_S, "Valkey")
+    supervisor.await_ready(lambda: _answers(client), START_S, "Valkey to answer")
     client.close()
     note_address(data_dir, url)
     return url

@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from scoregate.processes import Supervisor
+from gateway.runtime.settings import Settings
+from scoregate import edges
+from scoregate.processes import PartFailed, Supervisor
+from scoregate.shared_address import sharing
 
 SLEEPING = [sys.executable, "-c", "import time; time.sleep(600)"]
 
@@ -63,3 +66,16 @@ def test_a_part_that_is_revived_as_the_end_comes_is_ended_too(supervisor: Superv
     assert part.process is not first
     supervisor.stop()
     assert part.process.returncode is not None
+
+
+def test_a_start_that_takes_too_long_says_what_it_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The edge that runs and does not listen is named with its address."""
+    monkeypatch.setattr(edges, "python", lambda *_: SLEEPING)
+    monkeypatch.setattr(edges, "START_S", 0.05)
+    silent = Supervisor(tmp_path)
+    try:
+        with sharing("127.0.0.1:0", 1) as address, pytest.raises(PartFailed) as failed:
+            edges.start_edges(silent, Settings(), address, 1, os.environ)
+    finally:
+        silent.stop()
+    assert f"waited 0.05 s for the edge to listen on {address.bind}; it runs" in str(failed.value)
