@@ -23,6 +23,7 @@ from policies.openings import refuse_openings
 from policies.plugins import load_plugin, refuse_settings
 from policies.trees import TreeRefused
 from policies.vocabulary import Mode
+from policies.wording import plain_message
 
 __all__ = [
     "Board",
@@ -36,9 +37,6 @@ __all__ = [
     "load_policy",
     "load_policy_in_folder",
 ]
-
-_PLAIN = {"missing": "this setting is missing", "extra_forbidden": "unknown setting"}
-"""Plain wording for pydantic's error types, which would mean little to a game developer."""
 
 P = TypeVar("P", bound=Policy)
 
@@ -199,14 +197,14 @@ def _validated(document: PolicyDocument, model: type[P]) -> P:
     try:
         return model.model_validate(document.settings)
     except ValidationError as error:
-        raise PolicyError(_explanation(document, error)) from None
+        raise PolicyError(_explanation(document, model, error)) from None
 
 
-def _explanation(document: PolicyDocument, error: ValidationError) -> str:
+def _explanation(document: PolicyDocument, model: type[Policy], error: ValidationError) -> str:
     """Return all errors of a file, in line order."""
     faults = [(document.line_of(_location(fault)), fault) for fault in error.errors()]
     lines = sorted(faults, key=lambda pair: pair[0])
-    return "\n".join(_explain(document.path, line, fault) for line, fault in lines)
+    return "\n".join(_explain(document.path, line, model, fault) for line, fault in lines)
 
 
 def _location(error: Any) -> list[Any]:
@@ -216,9 +214,9 @@ def _location(error: Any) -> list[Any]:
     return [*(part for part in error["loc"] if not str(part).startswith("[")), *further]
 
 
-def _explain(path: Path, line: int, error: Any) -> str:
+def _explain(path: Path, line: int, model: type[Policy], error: Any) -> str:
     location = _location(error)
-    message = _PLAIN.get(error["type"], error["msg"].removeprefix("Value error, "))
+    message = plain_message(model, location, error)
     name = ".".join(str(part) for part in location) or "policy"
     given = (
         ""

@@ -126,8 +126,9 @@ def refuse_unknown_boards(settings: Settings, names: Iterable[str]) -> None:
 
     if unknown := [name for name in wanted if not is_known(name)]:
         raise SettingsError(
-            f"--board: there is no board {', '.join(map(repr, unknown))} in {settings.policies_dir}; "
-            f"there is {', '.join(sorted(policies.by_name))}"
+            f"--board: there is no board or family {', '.join(map(repr, unknown))}{policies.place}; "
+            f"boards: {', '.join(sorted(policies.boards)) or 'none'}; "
+            f"families: {', '.join(sorted(policies.families)) or 'none'}"
         )
 
 

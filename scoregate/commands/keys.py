@@ -33,7 +33,7 @@ def key_add(
     key_id: str,
     public_key: Annotated[str, typer.Option(help="The Ed25519 public key: 32 bytes in base64.")],
     board: Annotated[
-        list[str] | None, typer.Option(help="A board the server writes to; by default all.")
+        list[str] | None, typer.Option(help="A board or a family the server writes to; by default all.")
     ] = None,
     data_dir: DataDir = None,
 ) -> None:

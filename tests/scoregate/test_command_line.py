@@ -109,6 +109,6 @@ def test_N06_a_board_that_there_is_not_is_refused_by_name(tmp_path: Path, words:
     refused = CliRunner().invoke(app, [*words, *scope])
 
     assert refused.exit_code
-    assert "there is no board 'nope'" in str(refused.exception)
-    assert str(refused.exception).endswith("there is arcade, arcade-course, daily")
+    assert "there is no board or family 'nope'" in str(refused.exception)
+    assert str(refused.exception).endswith("; boards: arcade; families: arcade-course, daily")
     assert [] == list(tmp_path.iterdir())

@@ -48,7 +48,7 @@ WRONG: tuple[tuple[str, str], ...] = (
     ("backup {file}", "{file} is not empty"),
     ("restore {none}", "{none}: not a finished backup"),
     ("restore {folder}", "{folder}: not a finished backup"),
-    ("token moderator mara --board nope", "there is no board 'nope'"),
+    ("token moderator mara --board nope", "there is no board or family 'nope'"),
     ("key add eu-1", "Missing option '--public-key'"),
     ("key add eu-1 --public-key nope", "32 bytes"),
     (f"key add eu-1 --public-key {ADDRESS}", "small order"),
