@@ -18,6 +18,7 @@ from gateway.edge.http.validation_messages import first_fault
 from gateway.edge.problems import Problem
 from gateway.edge.wire import bodies
 from gateway.runtime.clock import fault_of_rfc3339, parse_rfc3339
+from policies.vocabulary import LATEST_MS
 from tests.support.attack import CLAIM, ENTRY, about, accept, honest, issued, refuse, registered
 from tests.support.harness import Answer, Harness
 
@@ -40,6 +41,8 @@ def instant_ms(*at: int) -> int:
         ("2026-11-20T12:00:00.Z", None),
         ("2026-11-20T12:00:00", None),
         ("2026-11-20 12:00:00Z", None),
+        ("9999-12-31T23:59:59.9999Z", LATEST_MS),
+        ("9999-12-31T23:59:59-00:01", None),
     ],
 )
 def test_B13_fractions_of_any_length_are_taken(text: str, expected: int | None):
@@ -53,6 +56,7 @@ NO_TIMES = (
     ("2016-12-31T23:59:60Z", "leap second"),
     ("2016-12-31T23:59:60.5+00:00", "leap second"),
     ("1969-07-20T20:17:00Z", "before 1970"),
+    ("9999-12-31T23:59:59-00:01", "after the year 9999"),
     ("yesterday", "RFC 3339"),
     ("2026-13-01T00:00:00Z", "RFC 3339"),
 )
