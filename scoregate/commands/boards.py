@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 PATIENCE_MS: Final = 10_000
 """Longest time for a call of Redis: no request waits for an answer here."""
 
+SLICE: Final = 256
+"""Boards of a family that are read at once."""
+
 app = typer.Typer(no_args_is_help=True)
 
 
@@ -50,6 +53,29 @@ class BoardStores:
     catalogue: Catalogue
     ledger: Ledger
     index: Index
+
+    async def boards(self, names: Sequence[str]) -> AsyncIterator[Board]:
+        """Yield the named boards, or all: those of files, and those of families that have standings.
+
+        Raises SettingsError for a name without a board, and LedgerUnavailable.
+        """
+        for board in await boards_named(self.catalogue, names):
+            yield board
+        for family in sorted(self.catalogue.families) if not names else ():
+            async for board in self._boards_of(family):
+                yield board
+
+    async def _boards_of(self, family: str) -> AsyncIterator[Board]:
+        from gateway.ledger.derived.board_duties import boards_with_standings
+        from policies.opened_board import names_of_family
+
+        after, beyond = names_of_family(family)
+        while slice_ := await self.ledger.read(boards_with_standings(after, beyond, count=SLICE)):
+            boards = await self.catalogue.boards(slice_)  # without those that are deleted
+            for name in slice_:
+                if name in boards:
+                    yield boards[name]
+            after = slice_[-1]
 
     def view(self, board: Board) -> BoardView:
         """Return a board as ledger and index show it."""
@@ -105,8 +131,10 @@ app.command("export")(board_export)
 async def _rebuild_all(settings: Settings, names: Sequence[str], screen: Console) -> None:
     """Rebuild the named boards, or all. Raises RebuildRefused, IndexUnavailable and LedgerUnavailable."""
     async with _open_stores(settings) as stores:
-        for board in await boards_named(stores.catalogue, names):
-            await _rebuild(stores, board, screen)
+        async for board in stores.boards(names):
+            is_cold = board.family is not None and (await stores.index.of(board).residency.state()).is_cold
+            if names or not is_cold:  # a cold board of a family is built when somebody asks for it
+                await _rebuild(stores, board, screen)
 
 
 async def _refold(settings: Settings, name: str, screen: Console) -> None:
@@ -137,8 +165,12 @@ async def _check_all(
 
     is_equal = True
     async with _open_stores(settings) as stores:
-        for board in await boards_named(stores.catalogue, names):
-            checked = await check(stores.view(board), is_repaired=is_repaired, in_flight_s=IN_FLIGHT_S)
+        async for board in stores.boards(names):
+            # A search goes through all keys of the server, which would be once for each board of a family.
+            searches = bool(names) or board.family is None
+            checked = await check(
+                stores.view(board), is_repaired=is_repaired, in_flight_s=IN_FLIGHT_S, searches=searches
+            )
             is_equal = is_equal and not checked.differences
             if is_json:
                 screen.file.write(_as_json(board.name, checked, is_repaired=is_repaired))

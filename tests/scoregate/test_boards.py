@@ -10,10 +10,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from gateway.catalogue.family_terms import terms_of
+from gateway.ledger.boards.board_opening import open_boards
+from gateway.runtime.lanes import lane_of
 from gateway.runtime.settings import Settings
 from gateway.settlement.settle import Decision, settle
 from gateway.wiring import load_policies, open_index, open_ledger
+from policies import loader
 from policies.errors import IndexUnavailable, LedgerUnavailable, RebuildRefused, SettingsError
+from policies.opened_board import OpenedBoard
 from policies.vocabulary import Reason, State
 from scoregate.cli import app
 from tests.support import boards
@@ -138,3 +143,34 @@ def test_refold_brings_standings_to_a_changed_policy(house: Path, valkey: Valkey
     assert "tiny: looked at 3 players, changed 3 standings" in done.output
     with valkey.client() as redis:
         assert [1.0, 2.0, 3.0] == [score for _, score in redis.zrange(ALLTIME, 0, -1, withscores=True)]
+
+
+async def fill_family(settings: Settings) -> None:
+    """Open two boards of a family, and let one have an entry."""
+    family = loader.load_policies(settings.policies_dir).families["track"]
+    async with open_ledger(settings) as ledger, open_index(settings) as index:
+        opened = [OpenedBoard(f"track.{name}", "track", name) for name in ("spa", "unused")]
+        await ledger.write(open_boards(terms_of(family), opened, actor="server:eu", at_ms=1))
+        new = new_submission("run-dee", board="track.spa", player="dee", score=7)
+        await ledger.append(new)
+        at_ms, pending = new.submission.received_at_ms, frozenset({State.PENDING})
+        decision = Decision("run-dee", State.PROMOTED, "replay", Reason.VERIFIED, at_ms, pending)
+        await settle(ledger, index, family.board(opened[0]), [decision])
+
+
+def test_all_boards_are_also_those_of_families_that_have_entries(house: Path, valkey: ValkeyServer):
+    """Each is compared and built anew with those of files; a board that nobody played is not."""
+    file = boards.write_board(house / "policies", "track")
+    policy = json.loads(file.read_text())
+    file.write_text(json.dumps({"family": policy.pop("board")} | policy))
+    asyncio.run(fill_family(Settings()))
+    assert 0 == board("rebuild", "track.spa").exit_code
+    with valkey.client() as redis:
+        redis.zadd(f"lb:{{{lane_of('track.spa')}}}:track.spa:alltime", {"forged": 1})
+        checked = board("check")
+        assert 1 == checked.exit_code
+        assert "track.spa: 1 differences" in checked.output
+        assert "track.unused" not in checked.output
+        every = board("rebuild", "--all")
+        assert (0, 3) == (every.exit_code, every.output.count(": rebuilt "))
+        assert 0 == board("check").exit_code

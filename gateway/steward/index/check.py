@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from gateway.steward.index.comparison import aspects_of, aspects_when_cold
@@ -31,21 +32,29 @@ class IndexReport:
     left: int
 
 
-async def check(view: BoardView, *, is_repaired: bool, in_flight_s: float) -> IndexReport:
-    """Return the differences that last for `in_flight_s`. Raises IndexUnavailable and LedgerUnavailable."""
-    differences, is_complete = await _round(view, is_repaired=is_repaired, in_flight_s=in_flight_s)
+async def check(
+    view: BoardView, *, is_repaired: bool, in_flight_s: float, searches: bool = True
+) -> IndexReport:
+    """Return the differences that last for `in_flight_s`. Raises IndexUnavailable and LedgerUnavailable.
+
+    `searches` also looks through all keys of the server for leftovers of the board.
+    """
+    check_round = partial(_round, view, in_flight_s=in_flight_s, searches=searches)
+    differences, is_complete = await check_round(is_repaired=is_repaired)
     named, left = dict.fromkeys(differences), len(differences)
     for _ in range(ROUNDS - 1):
         if not is_repaired or not left:
             break
-        again, is_complete = await _round(view, is_repaired=True, in_flight_s=in_flight_s)
+        again, is_complete = await check_round(is_repaired=True)
         named, left = named | dict.fromkeys(again), len(again)
     return IndexReport(tuple(named), is_complete, left)
 
 
-async def _round(view: BoardView, *, is_repaired: bool, in_flight_s: float) -> tuple[list[Difference], bool]:
+async def _round(
+    view: BoardView, *, is_repaired: bool, in_flight_s: float, searches: bool
+) -> tuple[list[Difference], bool]:
     is_cold = (await view.index.residency.state()).is_cold
-    aspects = aspects_when_cold(view) if is_cold else aspects_of(view, searches=True)
+    aspects = aspects_when_cold(view) if is_cold else aspects_of(view, searches=searches)
     candidates = [(aspect, await _candidates(aspect)) for aspect in aspects]
     # One wait for all aspects: whatever was in flight to the index has arrived by then.
     if any(differences for _, differences in candidates):
