@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from aiohttp import web
@@ -73,6 +73,7 @@ class Edge:
     shutdown: Shutdown
     presence: Presence
     probes: Probes
+    rollup_rules: dict[str, int] = field(default_factory=dict)
 
     def of(self, board: Board) -> BoardParts:
         """Return the parts of a board."""

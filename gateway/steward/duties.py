@@ -45,6 +45,7 @@ from gateway.steward.pauses import (
 )
 from gateway.steward.recordings.collecting import Collector
 from gateway.steward.recordings.expiring import Expirer
+from gateway.steward.rollup_rules import RollupRules
 from gateway.steward.rollups import RollupKeeper
 from gateway.steward.seals.sealing import Sealer
 from gateway.steward.wanted_boards import BoardOpener
@@ -113,6 +114,7 @@ class Steward:
         self._boards = BoardKeeper(ledger, catalogue, clock=clock)
         self._wanted = BoardOpener(ledger, catalogue, clock=clock)
         self._rollups = RollupKeeper(ledger, index, catalogue, clock=clock)
+        self._rollup_rules = RollupRules(ledger, index, catalogue, clock=clock)
         self._layout = LayoutUpgrade(index.client, catalogue.of_files.values)
         self._derivations = Derivations(
             settings,
@@ -251,7 +253,8 @@ class Steward:
         return await self._in_outbox.recall()
 
     async def roll_up(self) -> int:
-        """Bring rollups of points up to date, and return how many windows of boards were compared."""
+        """Bring rollups up to date and return how many windows of boards were compared with points."""
+        await self._rollup_rules.step()
         return await self._rollups.step()
 
     async def end_reveals(self) -> int:
