@@ -1,12 +1,13 @@
 /** The boards of the game to choose from: the open course, today's challenge, and the courses of a family. */
 
 const MAIN = "arcade", COURSES = "arcade-course", DAILY = "daily";
-const COURSES_SHOWN = 50;
+const COURSES_SHOWN = 50, HARDEST = 5;
 const TICK_MS = 20_000, MINUTE_MS = 60_000, HOUR_MS = 60 * MINUTE_MS, LONGEST_TIMEOUT_MS = 24 * HOUR_MS;
 const OPEN_COURSE = {
   board: MAIN,
   kicker: "Open course",
   title: "Perihelion",
+  mark: "The classic",
   about: "Two minutes until the star bursts. Gather motes, shave past shards, keep the combo alive.",
   windows: ["alltime", "weekly", "daily"],
 };
@@ -25,6 +26,8 @@ export class Courses {
     this.#list = list;
     this.#onChoose = onChoose;
     setInterval(() => this.#showTime(), TICK_MS);
+    list.addEventListener("scroll", () => this.#showEdges(), { passive: true });
+    new ResizeObserver(() => this.#showEdges()).observe(list);
   }
 
   /** Returns a course by its board; a board that is not on the list is a course of its own. */
@@ -60,8 +63,8 @@ export class Courses {
   /** Notes the player's entry on a board, null for none. */
   note(board, entry) {
     this.#entries.set(board, entry);
-    const rank = this.#cards.get(board)?.querySelector(".standing");
-    if (rank) rank.textContent = standingText(entry);
+    const standing = this.#cards.get(board)?.querySelector(".standing");
+    if (standing) showStanding(standing, entry, this.of(board));
   }
 
   forget() {
@@ -81,6 +84,7 @@ export class Courses {
       board: today.board,
       kicker: "Today",
       title: "Daily challenge",
+      mark: "One sky for all",
       about: "One sky for everybody, until midnight UTC. Fly it as often as you like.",
       windows: ["alltime"],
       ends_ms: Date.parse(today.closes_at),
@@ -95,6 +99,7 @@ export class Courses {
       board,
       kicker: `Course ${metadata.level ?? at + 1}`,
       title,
+      level: metadata.level,
       about: metadata.about ?? "",
       windows: ["alltime", "weekly"],
     }));
@@ -120,6 +125,14 @@ export class Courses {
     for (const { board } of this.#courses) this.note(board, this.entryOn(board));
     this.mark(chosen);
     this.#showTime();
+    this.#showEdges();
+  }
+
+  // An edge beyond which there are more cards fades.
+  #showEdges() {
+    const { scrollLeft, clientWidth, scrollWidth } = this.#list;
+    this.#list.toggleAttribute("data-before", scrollLeft > 1);
+    this.#list.toggleAttribute("data-after", scrollLeft + clientWidth < scrollWidth - 1);
   }
 
   // Titles are other people's text, so only textContent may show them.
@@ -153,8 +166,19 @@ function part(kind, text) {
   return element;
 }
 
-function standingText(entry) {
-  return entry ? `Rank ${entry.rank} of ${entry.total}` : "Not flown yet";
+/** Shows the player's rank, or how hard the course is until it is flown. */
+function showStanding(element, entry, { level, mark = "" }) {
+  const isLevel = !entry && level >= 1 && level <= HARDEST;
+  element.toggleAttribute("data-level", isLevel);
+  if (isLevel) {
+    element.setAttribute("role", "img");
+    element.setAttribute("aria-label", `difficulty ${level} of ${HARDEST}`);
+    element.textContent = "◆".repeat(level) + "◇".repeat(HARDEST - level);
+    return;
+  }
+  element.removeAttribute("role");
+  element.removeAttribute("aria-label");
+  element.textContent = entry ? `Rank ${entry.rank} of ${entry.total}` : mark;
 }
 
 function timeLeft(left_ms) {

@@ -325,6 +325,22 @@ CARDS = """() => [...document.querySelectorAll("#courses button")].map((card) =>
   standing: card.querySelector(".standing").textContent }))"""
 
 
+FADES = (
+    "() => ['after', 'before'].map((edge) => document.querySelector('#courses').hasAttribute(`data-${edge}`))"
+)
+
+
+async def edges_that_fade(player: Any, width: int, *, scrolled_px: int = 0) -> tuple[bool, bool]:
+    """Whether the strip of courses fades at its right and at its left, in a window of this width."""
+    await player.page.set_viewport_size({"width": width, "height": 800})
+    await player.page.evaluate(f"document.querySelector('#courses').scrollLeft = {scrolled_px}")
+    await player.page.evaluate(
+        "() => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 100)))"
+    )
+    right, left = await player.page.evaluate(FADES)
+    return right, left
+
+
 async def test_a_player_chooses_a_course_and_sees_the_rank_on_each(stack: str, visit: Any):
     """The open course, today's challenge and the courses are cards; a run lands on the chosen board alone, and a reload knows."""
     player = await visit(script=NOTE_STATUSES)
@@ -338,11 +354,12 @@ async def test_a_player_chooses_a_course_and_sees_the_rank_on_each(stack: str, v
     ] == [card["board"] for card in cards]
     assert re.fullmatch(r"daily\.\d{4}-\d\d-\d\d", daily)
     assert re.fullmatch(r"Today · (\d+ (h|min) left|ends now)", cards[1]["kicker"])
-    assert ("Course 2", "The narrows", {"Not flown yet"}) == (
-        cards[3]["kicker"],
-        cards[3]["title"],
-        {card["standing"] for card in cards},
-    )
+    assert ("Course 2", "The narrows") == (cards[3]["kicker"], cards[3]["title"])
+    levels = ["◆◇◇◇◇", "◆◆◇◇◇", "◆◆◆◇◇", "◆◆◆◆◇", "◆◆◆◆◆"]
+    assert ["The classic", "One sky for all", *levels] == [card["standing"] for card in cards]
+    assert (True, False) == await edges_that_fade(player, 360), "the third card peeks in"
+    assert (False, True) == await edges_that_fade(player, 360, scrolled_px=9999)
+    assert (False, False) == await edges_that_fade(player, 1280), "all cards fit"
 
     await player.page.click("[data-board='arcade-course.narrows']")
     assert ("The narrows", "Waves with hardly a gap") == (
