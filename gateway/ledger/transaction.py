@@ -71,6 +71,10 @@ class Transaction(Protocol):
         """Run the statement, and return how many rows it changed."""
         ...
 
+    async def run_each(self, query: Query, values: Sequence[Mapping[str, Any]], /) -> None:
+        """Run the statement once for each of these values, without waiting in between."""
+        ...
+
     async def insert(self, table: Table, rows: Sequence[Cells]) -> None:
         """Insert rows with few statements, and skip recordings that are stored already."""
         ...

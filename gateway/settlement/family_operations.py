@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
-from typing import Any, cast
+from typing import Any
 
 from gateway.catalogue.family_terms import terms_of
-from gateway.ledger.boards.board_opening import open_boards
+from gateway.ledger.boards.board_batch import BoardBatch
+from gateway.ledger.boards.board_opening import BATCH_LIMIT, BatchOpenings
 from gateway.ledger.boards.board_rows import BoardOutcome, BoardResult
-from gateway.ledger.boards.life_changes import change_boards, set_states
-from gateway.ledger.boards.lookups import load_boards
+from gateway.ledger.boards.life_changes import change, turn
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.settlement.rollups import note_deletion
 from policies.errors import SettingRefused
@@ -57,68 +56,62 @@ def perform(
 ) -> Operation[list[BoardResult]]:
     """Perform operations on boards of a family in their order, and return the outcome of each.
 
-    At most 1,000, all in one commit. Neighbours of one kind share their statements.
+    All in one commit. The boards are read once and written once, whatever the operations are, so that other
+    writes wait for no batch longer than for one that opens as many boards. Raises ValueError for more than
+    BATCH_LIMIT operations.
     """
-    performer = _Performer(family, actor, at_ms)
+    if len(requests) > BATCH_LIMIT:
+        raise ValueError(f"{len(requests)} operations are more than {BATCH_LIMIT}")
+    terms = terms_of(family)
 
     async def work(tx: Transaction) -> list[BoardResult]:
-        results: list[BoardResult] = []
-        for _, group in groupby(requests, key=_kind):
-            results += await performer.perform(tx, list(group))
+        batch = await BoardBatch.begin(tx, terms, [request.board for request in requests], actor, at_ms)
+        to_open = [request.board for request in requests if isinstance(request, BoardOpening)]
+        openings = await BatchOpenings.begin(batch, to_open)
+        results = [_perform_one(family, batch, openings, request) for request in requests]
+        await batch.store()
+        for name in _deleted(requests, results):
+            await note_deletion(tx, family.rollups, name)
         return results
 
     return work
 
 
-def _kind(request: FamilyOperation) -> tuple[object, ...]:
-    if isinstance(request, BoardTurn):
-        return BoardTurn, request.state, request.why
-    return (type(request),)
+def _perform_one(
+    family: Family, batch: BoardBatch, openings: BatchOpenings, request: FamilyOperation
+) -> BoardResult:
+    match request:
+        case BoardOpening():
+            return openings.open(request.opened)
+        case BoardRevision():
+            return _revise(family, batch, request)
+        case BoardTurn():
+            return turn(batch, request.board, request.state, request.why)
 
 
-class _Performer:
-    """Performs neighbouring operations of one kind, as an actor."""
+def _revise(family: Family, batch: BoardBatch, request: BoardRevision) -> BoardResult:
+    stored = batch.boards.get(request.board)
+    if stored is None:
+        return BoardResult(BoardOutcome.UNKNOWN, None)
+    version = stored.board.version if request.version is None else request.version
+    after = replace(stored.board, **request.values, version=version)
+    try:
+        family.refuse_change(stored.board, after)
+    except SettingRefused as refused:
+        return BoardResult(BoardOutcome.REFUSED, stored.board, detail_of(refused))
+    return change(batch, after)
 
-    def __init__(self, family: Family, actor: str, at_ms: int) -> None:
-        self._family = family
-        self._terms = terms_of(family)
-        self._actor = actor
-        self._at_ms = at_ms
 
-    async def perform(self, tx: Transaction, group: Sequence[FamilyOperation]) -> list[BoardResult]:
-        """Perform operations that are all of the kind of the first."""
-        match group[0]:
-            case BoardOpening():
-                opened = [request.opened for request in cast("Sequence[BoardOpening]", group)]
-                return await open_boards(self._terms, opened, actor=self._actor, at_ms=self._at_ms)(tx)
-            case BoardRevision():
-                # One after the other, because two may be about one board.
-                return [await self._revise(tx, request) for request in cast("Sequence[BoardRevision]", group)]
-            case BoardTurn(state=state, why=why):
-                return await self._turn(tx, [request.board for request in group], state, why)
-
-    async def _revise(self, tx: Transaction, request: BoardRevision) -> BoardResult:
-        stored = (await load_boards(tx, [request.board])).get(request.board)
-        if stored is None:
-            return BoardResult(BoardOutcome.UNKNOWN, None)
-        version = stored.board.version if request.version is None else request.version
-        after = replace(stored.board, **request.values, version=version)
-        try:
-            self._family.refuse_change(stored.board, after)
-        except SettingRefused as refused:
-            return BoardResult(BoardOutcome.REFUSED, stored.board, detail_of(refused))
-        [result] = await change_boards(self._terms, [after], actor=self._actor, at_ms=self._at_ms)(tx)
-        return result
-
-    async def _turn(
-        self, tx: Transaction, names: Sequence[str], state: BoardState, why: str
-    ) -> list[BoardResult]:
-        turned = set_states(self._terms, names, state, actor=self._actor, at_ms=self._at_ms, why=why)
-        results = await turned(tx)
-        for name, result in zip(names, results, strict=True):
-            if state is BoardState.DELETED and result.outcome is BoardOutcome.CHANGED:
-                await note_deletion(tx, self._family.rollups, name)
-        return results
+def _deleted(requests: Sequence[FamilyOperation], results: Sequence[BoardResult]) -> list[str]:
+    """Return the boards that a batch deletes, each once."""
+    names = (
+        request.board
+        for request, result in zip(requests, results, strict=True)
+        if isinstance(request, BoardTurn)
+        and request.state is BoardState.DELETED
+        and result.outcome is BoardOutcome.CHANGED
+    )
+    return list(dict.fromkeys(names))
 
 
 def detail_of(refused: SettingRefused) -> str:

@@ -97,6 +97,8 @@ def by_board(board: Board, changes: Sequence[Change]) -> list[tuple[Board, list[
 
 async def note_deletion(tx: Transaction, rollups: Sequence[Board], board: str) -> None:
     """Note that a board was deleted, in the transaction that deletes it, so that its rollups lose it."""
+    if not rollups:
+        return
     seq = await queries.newest_seq()(tx)
     for window in await index_pages.live_windows(board, now_ms=0)(tx):
         for rollup in rollups:

@@ -67,7 +67,7 @@ MEANT = {
     "index_pages._EVENTS_AFTER": ("range", SPAN),
     "judgement.audits._HANDED_OUT": ("coarse", WAITING),
     "boards.board_life._LIFE": ("coarse", "the life of one board: an event for each change"),
-    "boards.field_filters._OF_BOARD": ("coarse", OF_BOARD),
+    "boards.field_filters._OF_BOARDS": ("coarse scan", "the values of up to 64 boards' fields, 16 of each"),
     "boards.field_filters._PLAYED": ("coarse", OF_BOARD),
     "boards.plays._RUNS": ("range", SPAN),
     "judgement.cases._SCORES": ("sort", OF_ONE),

@@ -82,6 +82,7 @@ BESIDE = {"order_value": "member", "plays": "board", "opens_at_ms": "board"}
 """Columns of text that are compared together with a number."""
 
 OF_EVERY_WINDOW = {
+    "boards.board_opening._TRACED": "a board was played on in any of its windows",
     "archive.windows._AT_WORK": "the boards that are due",
     "archive.windows._TO_FORGET": "the boards that are due",
     "archive.windows._TO_THIN": "the boards that are due",

@@ -318,12 +318,13 @@ async def mark_changed(tx: Transaction, board: str, achieved_at_ms: Collection[i
             await tx.run(_MARK, at_board=board, at_window=window, seq=seq)
 
 
-async def withdraw(tx: Transaction, board: str) -> None:
-    """Take `alltime` of a board out of the archive, in the transaction that reopens or deletes the board.
+async def withdraw(tx: Transaction, boards: Sequence[str]) -> None:
+    """Take `alltime` of boards out of the archive, in the transaction that reopens or deletes them.
 
     Its entries stay until the next revision replaces them.
     """
-    await tx.run(_WITHDRAW, at_board=board, at_window=WindowKind.ALLTIME.value)
+    alltime = WindowKind.ALLTIME.value
+    await tx.run_each(_WITHDRAW, [{"at_board": board, "at_window": alltime} for board in boards])
 
 
 async def mark_windows(tx: Transaction, board: str, names: Sequence[str], seq: int) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import bindparam, delete, select, update
 
 from gateway.ledger.boards.board_rows import StoredBoard
+from gateway.ledger.index_pages import fetch_listed, is_listed
 from gateway.ledger.schema import board_fields
 from gateway.ledger.transaction import Cells, Query, Transaction
 from policies.errors import SettingRefused
@@ -19,7 +20,7 @@ VALUE_LENGTH: Final = 128
 """Longest text of a filtered value."""
 
 _f = board_fields.c
-_OF_BOARD = Query(select(_f.field, _f.value).where(_f.board == bindparam("board")))
+_OF_BOARDS = Query(select(_f.board, _f.field, _f.value, _f.opened_seq).where(is_listed(_f.board)))
 _REMOVE = Query(
     delete(board_fields).where(
         _f.board == bindparam("board"), _f.field == bindparam("field"), _f.value == bindparam("value")
@@ -82,12 +83,24 @@ def field_rows(stored: StoredBoard, values: FieldValues) -> list[Cells]:
 
 async def put_fields(tx: Transaction, stored: StoredBoard, values: FieldValues) -> bool:
     """Have a board found by these values and no others, and return whether that changed anything."""
-    board = stored.board.board
-    before = {(field, value) for field, value in await tx.rows(_OF_BOARD, board=board)}
-    for field, value in before - values:
-        await tx.run(_REMOVE, board=board, field=field, value=value)
-    await tx.insert(board_fields, field_rows(stored, frozenset(values - before)))
-    return before != values
+    return await put_all_fields(tx, [(stored, values)])
+
+
+async def put_all_fields(tx: Transaction, wanted: Sequence[tuple[StoredBoard, FieldValues]]) -> bool:
+    """Have each board found by its values and no others, and return whether that changed anything."""
+    rows = await fetch_listed(tx, _OF_BOARDS, [stored.board.board for stored, _ in wanted])
+    # The rows of a board that was deleted are not those of one that got its name.
+    after = {
+        (stored.board.board, *value, stored.opened_seq): stored
+        for stored, values in wanted
+        for value in values
+    }
+    gone, new = set(rows) - after.keys(), sorted(after.keys() - set(rows))
+    removed = [{"board": board, "field": field, "value": value} for board, field, value, _ in sorted(gone)]
+    await tx.run_each(_REMOVE, removed)
+    added = [row for key in new for row in field_rows(after[key], frozenset({(key[1], key[2])}))]
+    await tx.insert(board_fields, added)
+    return bool(gone or new)
 
 
 async def note_plays(tx: Transaction, board: str, plays: int) -> None:

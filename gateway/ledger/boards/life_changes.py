@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, Self
+from typing import Any, Final
 
-from sqlalchemy import bindparam, update
-
-from gateway.ledger.archive.windows import withdraw
+from gateway.ledger.boards.board_batch import BoardBatch
 from gateway.ledger.boards.board_opening import BATCH_LIMIT, refusal_of
 from gateway.ledger.boards.board_rows import (
     CHANGING,
@@ -17,33 +15,14 @@ from gateway.ledger.boards.board_rows import (
     BoardResult,
     FamilyTerms,
     LifeChange,
-    LifeEvent,
-    StoredBoard,
-    board_row,
     content_changes,
-    event_row,
     keeps_its_content,
 )
-from gateway.ledger.boards.field_filters import put_fields, values_of
-from gateway.ledger.boards.lookups import load_boards
-from gateway.ledger.derived.board_duties import BoardDuty, DueDuty, note
-from gateway.ledger.queries import newest_seq
-from gateway.ledger.schema import boards, events
-from gateway.ledger.transaction import Cells, Operation, Query, Transaction
-from policies.model import WindowKind
+from gateway.ledger.transaction import Operation, Transaction
 from policies.opened_board import BoardState, OpenedBoard
-
-FIRST_LOOK_MS: Final = 10_000
-"""Time from a board's closing to the first look at its archive: every catalogue has it as closed by then."""
 
 CLOSED_SINCE: Final = "closes_at: a closed board's is when it closed; reopen the board first"
 
-_COLUMNS: Final = (*CHANGING, "state", "version", "seq")
-_CHANGE = Query(
-    update(boards)
-    .where(boards.c.board == bindparam("of_board"))
-    .values({name: bindparam(f"new_{name}") for name in _COLUMNS})
-)
 _TURNS: Final[Mapping[tuple[BoardState, BoardState], LifeChange]] = {
     (BoardState.OPEN, BoardState.CLOSED): LifeChange.CLOSED,
     (BoardState.CLOSED, BoardState.OPEN): LifeChange.REOPENED,
@@ -64,9 +43,9 @@ def change_boards(
     """
 
     async def work(tx: Transaction) -> list[BoardResult]:
-        changes = await _Changes.begin(tx, terms, [board.board for board in batch], actor, at_ms)
-        results = [await changes.change(board) for board in batch]
-        await changes.store()
+        boards = await BoardBatch.begin(tx, terms, [board.board for board in batch], actor, at_ms)
+        results = [change(boards, board) for board in batch]
+        await boards.store()
         return results
 
     return _bounded(batch, work)
@@ -89,9 +68,9 @@ def set_states(
     """
 
     async def work(tx: Transaction) -> list[BoardResult]:
-        changes = await _Changes.begin(tx, terms, names, actor, at_ms)
-        results = [await changes.turn(name, state, why, is_due=is_due) for name in names]
-        await changes.store()
+        boards = await BoardBatch.begin(tx, terms, names, actor, at_ms)
+        results = [turn(boards, name, state, why, is_due=is_due) for name in names]
+        await boards.store()
         return results
 
     return _bounded(names, work)
@@ -103,127 +82,66 @@ def _bounded(batch: Sequence[Any], work: Operation[list[BoardResult]]) -> Operat
     return work
 
 
-class _Changes:
-    """A batch of changes on its way: the boards as they are now, and the events that the batch adds."""
+def change(batch: BoardBatch, request: OpenedBoard) -> BoardResult:
+    """Change what one board of a batch says and may narrow."""
+    stored = batch.of_family(request.board)
+    if stored is None or stored.board.state is BoardState.DELETED:
+        return BoardResult(BoardOutcome.UNKNOWN, None)
+    before = stored.board
+    after = replace(before, **{name: getattr(request, name) for name in CHANGING}, version=before.version + 1)
+    refusal = _refusal(before, request, after, batch.terms)
+    if refusal:
+        return BoardResult(BoardOutcome.REFUSED, before, refusal)
+    changed = content_changes(before, after)
+    if not changed:
+        return BoardResult(BoardOutcome.SAME, before)
+    if before.state is BoardState.CLOSED and "closes_at_ms" in changed:
+        return BoardResult(BoardOutcome.REFUSED, before, CLOSED_SINCE)
+    if request.version != before.version:
+        return BoardResult(BoardOutcome.CONFLICT, before, "it was changed since it was read")
+    batch.put(after, LifeChange.CHANGED, changed)
+    return BoardResult(BoardOutcome.CHANGED, after)
 
-    def __init__(
-        self,
-        tx: Transaction,
-        terms: FamilyTerms,
-        known: dict[str, StoredBoard],
-        actor: str,
-        at_ms: int,
-        seq: int,
-    ) -> None:
-        self._tx = tx
-        self._terms = terms
-        self._known = known
-        self._actor = actor
-        self._at_ms = at_ms
-        self._seq = seq
-        self._events: list[Cells] = []
 
-    @classmethod
-    async def begin(
-        cls, tx: Transaction, terms: FamilyTerms, names: Sequence[str], actor: str, at_ms: int
-    ) -> Self:
-        """Read the boards of a batch."""
-        return cls(tx, terms, await load_boards(tx, names), actor, at_ms, await newest_seq()(tx))
+def turn(
+    batch: BoardBatch, name: str, state: BoardState, why: str = "", *, is_due: bool = False
+) -> BoardResult:
+    """Close, reopen or delete one board of a batch."""
+    stored = batch.of_family(name)
+    if stored is None:
+        return BoardResult(BoardOutcome.UNKNOWN, None)
+    before = stored.board
+    is_early = is_due and (before.closes_at_ms is None or before.closes_at_ms > batch.at_ms)
+    if before.state is state or is_early:
+        return BoardResult(BoardOutcome.SAME, before)
+    reason = _TURNS.get((before.state, state))
+    if reason is None:
+        return BoardResult(BoardOutcome.REFUSED, before, f"a {before.state} board never becomes {state}")
+    after = _turned(before, state, batch.at_ms)
+    batch.put(after, reason, content_changes(before, after) | ({WHY: why} if why else {}))
+    if state is BoardState.CLOSED:
+        batch.archive(after)
+    else:
+        batch.withdraw(after)
+    return BoardResult(BoardOutcome.CHANGED, after)
 
-    async def store(self) -> None:
-        """Insert the events."""
-        await self._tx.insert(events, self._events)
 
-    async def change(self, request: OpenedBoard) -> BoardResult:
-        """Change what one board says and may narrow."""
-        stored = self._of_family(request.board)
-        if stored is None or stored.board.state is BoardState.DELETED:
-            return BoardResult(BoardOutcome.UNKNOWN, None)
-        before = stored.board
-        after = replace(
-            before, **{name: getattr(request, name) for name in CHANGING}, version=before.version + 1
-        )
-        refusal = self._refusal(before, request, after)
-        if refusal:
-            return BoardResult(BoardOutcome.REFUSED, before, refusal)
-        changed = content_changes(before, after)
-        if not changed:
-            return BoardResult(BoardOutcome.SAME, before)
-        if before.state is BoardState.CLOSED and "closes_at_ms" in changed:
-            return BoardResult(BoardOutcome.REFUSED, before, CLOSED_SINCE)
-        if request.version != before.version:
-            return BoardResult(BoardOutcome.CONFLICT, before, "it was changed since it was read")
-        return await self._put(stored, after, LifeChange.CHANGED, changed)
+def _refusal(before: OpenedBoard, request: OpenedBoard, after: OpenedBoard, terms: FamilyTerms) -> str:
+    if not keeps_its_content(before, request):
+        return "parameters and asset never change"
+    return refusal_of(after, terms)
 
-    async def turn(self, name: str, state: BoardState, why: str, *, is_due: bool) -> BoardResult:
-        """Close, reopen or delete one board."""
-        stored = self._of_family(name)
-        if stored is None:
-            return BoardResult(BoardOutcome.UNKNOWN, None)
-        before = stored.board
-        is_early = is_due and (before.closes_at_ms is None or before.closes_at_ms > self._at_ms)
-        if before.state is state or is_early:
-            return BoardResult(BoardOutcome.SAME, before)
-        reason = _TURNS.get((before.state, state))
-        if reason is None:
-            return BoardResult(BoardOutcome.REFUSED, before, f"a {before.state} board never becomes {state}")
-        after = self._turned(before, state)
-        detail = content_changes(before, after) | ({WHY: why} if why else {})
-        result = await self._put(stored, after, reason, detail)
-        await self._archive_or_withdraw(after)
-        return result
 
-    async def _archive_or_withdraw(self, board: OpenedBoard) -> None:
-        """Have a closed board's `alltime` archived, and take that of any other out of the archive."""
-        if board.state is not BoardState.CLOSED:
-            await withdraw(self._tx, board.board)
-            return
-        due_at_ms = self._at_ms + FIRST_LOOK_MS
-        alltime = WindowKind.ALLTIME.value
-        await note(
-            self._tx,
-            [DueDuty(BoardDuty.ARCHIVE, board.board, alltime, due_at_ms, self._seq, self._seq)],
-        )
-
-    def _of_family(self, name: str) -> StoredBoard | None:
-        stored = self._known.get(name)
-        return stored if stored and stored.board.family == self._terms.family else None
-
-    def _refusal(self, before: OpenedBoard, request: OpenedBoard, after: OpenedBoard) -> str:
-        if not keeps_its_content(before, request):
-            return "parameters and asset never change"
-        return refusal_of(after, self._terms)
-
-    def _turned(self, before: OpenedBoard, state: BoardState) -> OpenedBoard:
-        """Return the board in another state. A closed board's `closes_at_ms` is when it closed."""
-        opens_at_ms, closes_at_ms = before.opens_at_ms, before.closes_at_ms
-        is_over = closes_at_ms is not None and closes_at_ms <= self._at_ms
-        if state is BoardState.OPEN and is_over:
-            closes_at_ms = None
-        if state is BoardState.CLOSED and not is_over:
-            closes_at_ms = self._at_ms
-            if opens_at_ms is not None and opens_at_ms >= closes_at_ms:
-                opens_at_ms = None  # it closed before it was to open
-        return replace(
-            before,
-            state=state,
-            opens_at_ms=opens_at_ms,
-            closes_at_ms=closes_at_ms,
-            version=before.version + 1,
-        )
-
-    async def _put(
-        self, stored: StoredBoard, after: OpenedBoard, reason: LifeChange, detail: Mapping[str, Any]
-    ) -> BoardResult:
-        self._seq += 1
-        life = LifeEvent(self._seq, self._actor, self._at_ms, reason, detail)
-        self._events.append(event_row(life, self._terms, after, stored.board.state.value))
-        changed = replace(stored, board=after, seq=self._seq)
-        row = dict(zip(boards.columns.keys(), board_row(changed), strict=True))
-        await self._tx.run(_CHANGE, of_board=after.board, **{f"new_{name}": row[name] for name in _COLUMNS})
-        if "metadata" in detail or after.state is BoardState.DELETED:
-            is_read = after.state is not BoardState.DELETED
-            values = values_of(after.metadata, self._terms.fields) if is_read else frozenset()
-            await put_fields(self._tx, changed, values)
-        self._known[after.board] = changed
-        return BoardResult(BoardOutcome.CHANGED, after)
+def _turned(before: OpenedBoard, state: BoardState, at_ms: int) -> OpenedBoard:
+    """Return the board in another state. A closed board's `closes_at_ms` is when it closed."""
+    opens_at_ms, closes_at_ms = before.opens_at_ms, before.closes_at_ms
+    is_over = closes_at_ms is not None and closes_at_ms <= at_ms
+    if state is BoardState.OPEN and is_over:
+        closes_at_ms = None
+    if state is BoardState.CLOSED and not is_over:
+        closes_at_ms = at_ms
+        if opens_at_ms is not None and opens_at_ms >= closes_at_ms:
+            opens_at_ms = None  # it closed before it was to open
+    return replace(
+        before, state=state, opens_at_ms=opens_at_ms, closes_at_ms=closes_at_ms, version=before.version + 1
+    )

@@ -83,8 +83,7 @@ class DueDuty(NamedTuple):
 
 async def note(tx: Transaction, duties: Iterable[DueDuty]) -> None:
     """Note what becomes due, inside a transaction. The earlier time and the later event count."""
-    for row in duties:
-        await tx.run(_PUT, **row._asdict(), lane=lane_of(row.board))
+    await tx.run_each(_PUT, [{**row._asdict(), "lane": lane_of(row.board)} for row in duties])
 
 
 def noted(duties: Sequence[DueDuty]) -> Operation[None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Awaitable, Generator, Sequence
+from collections.abc import Awaitable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import Any, Final
@@ -46,6 +46,12 @@ class PostgresTransaction:
         status = await self._wait_for(self._connection.execute(text, *query.ordered(values)))
         count = status.rpartition(" ")[2]  # "UPDATE 3", "INSERT 0 1"
         return int(count) if count.isdecimal() else -1
+
+    async def run_each(self, query: Query, values: Sequence[Mapping[str, Any]], /) -> None:
+        """Run the statement once for each of these values, without waiting in between."""
+        if values:
+            rows = [query.ordered(each) for each in values]
+            await self._wait_for(self._connection.executemany(query.postgres[0], rows))
 
     async def insert(self, table: Table, rows: Sequence[Cells]) -> None:
         """Insert rows in one statement, and skip recordings that are stored already."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import chain
@@ -44,6 +44,10 @@ class SqliteTransaction:
     async def run(self, query: Query, /, **values: Any) -> int:
         """Run the statement, and return how many rows it changed."""
         return self._connection.execute(query.sqlite, query.values(values)).rowcount
+
+    async def run_each(self, query: Query, values: Sequence[Mapping[str, Any]], /) -> None:
+        """Run the statement once for each of these values."""
+        self._connection.executemany(query.sqlite, [query.values(each) for each in values])
 
     async def insert(self, table: Table, rows: Sequence[Cells]) -> None:
         """Insert rows, and skip recordings that are stored already."""

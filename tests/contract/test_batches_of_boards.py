@@ -1,0 +1,178 @@
+"""Batches of operations on boards of a family: as if done one by one, and written once for each board."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Table, bindparam, select
+
+from gateway.ledger.boards.board_life import check_boards, life_of
+from gateway.ledger.boards.board_opening import BATCH_LIMIT
+from gateway.ledger.boards.board_rows import BoardOutcome, BoardResult
+from gateway.ledger.boards.lookups import boards_named
+from gateway.ledger.ledger import Ledger
+from gateway.ledger.schema import board_duties, board_fields
+from gateway.ledger.transaction import Cells, Operation, Query, Row, Transaction
+from gateway.settlement.family_operations import (
+    BoardOpening,
+    BoardRevision,
+    BoardTurn,
+    FamilyOperation,
+    perform,
+)
+from policies.family import Family
+from policies.loader import load_policies
+from policies.opened_board import BoardState, OpenedBoard
+from tests.support.families import write_family
+from tests.support.ledger import NOON_MS
+from tests.support.stores import Store, open_in
+
+_f, _d = board_fields.c, board_duties.c
+OPEN, CLOSED, DELETED = BoardState.OPEN, BoardState.CLOSED, BoardState.DELETED
+
+
+@pytest.fixture
+async def ledger(store: Store) -> AsyncIterator[Ledger]:
+    async with open_in(store) as running:
+        yield running
+
+
+@pytest.fixture
+def family(tmp_path: Path) -> Family:
+    rules = {"metadata_filters": {"class": "text"}, "names_free_after_delete": True}
+    return load_policies(write_family(tmp_path / "policies", **rules).parent).families["track"]
+
+
+class Counting:
+    """A transaction that counts the statements that wait for the database."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+        self.statements = 0
+
+    async def rows(self, query: Query, /, **values: Any) -> list[Row]:
+        self.statements += 1
+        return await self._tx.rows(query, **values)
+
+    async def run(self, query: Query, /, **values: Any) -> int:
+        self.statements += 1
+        return await self._tx.run(query, **values)
+
+    async def run_each(self, query: Query, values: Sequence[Mapping[str, Any]], /) -> None:
+        self.statements += 1
+        await self._tx.run_each(query, values)
+
+    async def insert(self, table: Table, rows: Sequence[Cells]) -> None:
+        self.statements += 1
+        await self._tx.insert(table, rows)
+
+
+def counted(work: Operation[list[BoardResult]]) -> Operation[tuple[list[BoardResult], int]]:
+    """Return how many statements an operation makes, beside its results."""
+
+    async def counting(tx: Transaction) -> tuple[list[BoardResult], int]:
+        count = Counting(tx)
+        return await work(count), count.statements
+
+    return counting
+
+
+def opening(name: str, kind: str = "gt") -> BoardOpening:
+    return BoardOpening(OpenedBoard(f"track.{name}", "track", name, {"class": kind}))
+
+
+def turning(name: str, state: BoardState) -> BoardTurn:
+    return BoardTurn(f"track.{name}", state, state.value)
+
+
+def revision(name: str, **values: Any) -> BoardRevision:
+    return BoardRevision(f"track.{name}", None, values)
+
+
+def busy(name: str, number: int) -> list[FamilyOperation]:
+    """Operations of every kind on one board, of which no two neighbours are of one kind."""
+    return [
+        turning(name, CLOSED),
+        turning(name, OPEN),
+        revision(name, metadata={"class": f"c{number}"}),
+        turning(name, DELETED),
+        opening(name, f"d{number}"),
+    ]
+
+
+async def test_no_batch_makes_more_statements_than_one_that_opens_boards(ledger: Ledger, family: Family):
+    """Whatever is done to however few boards, in whatever order: other writes wait no longer for it."""
+
+    async def statements(requests: Sequence[FamilyOperation], outcome: BoardOutcome) -> int:
+        work = counted(perform(family, requests, actor="server:a", at_ms=NOON_MS))
+        results, count = await ledger.write(work)
+        assert {outcome} == {result.outcome for result in results}
+        return count
+
+    many = range(BATCH_LIMIT)
+    opened = await statements([opening(f"n{number}") for number in many], BoardOutcome.OPENED)
+    names = [f"n{number}" for number in many]
+    two = [turning("n0", CLOSED if number % 2 == 0 else OPEN) for number in many]
+    changed = BoardOutcome.CHANGED
+    assert await statements(two, changed) <= 2 * opened
+    retitled = [revision("n0", title=f"Title {number}") for number in many]
+    assert await statements(retitled, changed) <= 2 * opened
+    refiled = [revision(name, metadata={"class": f"c{name}"}) for name in names]
+    assert await statements(refiled, changed) <= 2 * opened
+    assert await statements([turning(name, CLOSED) for name in names], changed) <= 2 * opened
+    assert await statements([turning(name, OPEN) for name in names], changed) <= 2 * opened
+    assert await statements([turning(name, DELETED) for name in names], changed) <= 2 * opened
+    assert await statements([opening(name, "late") for name in names], BoardOutcome.OPENED) <= 2 * opened
+    mixed = [each for number in range(BATCH_LIMIT // 5) for each in busy("n1", number)]
+    work = counted(perform(family, mixed, actor="server:a", at_ms=NOON_MS))
+    results, count = await ledger.write(work)
+    assert {changed, BoardOutcome.OPENED} == {result.outcome for result in results}
+    assert count <= 2 * opened
+    with pytest.raises(ValueError, match="1001 operations are more than 1000"):
+        perform(family, [*mixed, mixed[0]], actor="server:a", at_ms=NOON_MS)
+    assert BATCH_LIMIT == await check_boards(ledger)
+
+
+async def rows_of(ledger: Ledger, name: str) -> list[Any]:
+    """Return what tables have of a board, without its name and without numbers of events."""
+    of_fields = Query(select(_f.field, _f.value, _f.plays).where(_f.board == bindparam("board")))
+    of_duties = Query(select(_d.duty, _d.window, _d.due_at_ms).where(_d.board == bindparam("board")))
+    is_closed = (await ledger.read(boards_named([name])))[name].state is CLOSED
+
+    async def work(tx: Transaction) -> list[Any]:
+        duties = await tx.rows(of_duties, board=name) if is_closed else []
+        return [sorted(await tx.rows(of_fields, board=name)), duties]
+
+    return await ledger.read(work)
+
+
+async def test_a_batch_leaves_what_its_operations_leave_one_by_one(ledger: Ledger, family: Family):
+    """The same outcomes, boards, fields and events, also where a board closes, is deleted or comes back."""
+    tails: dict[str, list[FamilyOperation]] = {}
+    for length in range(1, 6):
+        for way in ("one", "all"):
+            name = f"{way}{length}"
+            steps = [opening(name), *busy(name, 1), *busy(name, 2)[:length], turning(name, CLOSED)]
+            tails[name] = [*steps, revision(name, title="Late"), opening(name, "other")]
+    outcomes: dict[str, list[BoardOutcome]] = {}
+    for name, steps in tails.items():
+        batches = [[step] for step in steps] if name.startswith("one") else [steps]
+        for batch in batches:
+            results = await ledger.write(perform(family, batch, actor="server:a", at_ms=NOON_MS))
+            outcomes.setdefault(name[3:], [])
+            outcomes.setdefault(name, []).extend(result.outcome for result in results)
+    for length in range(1, 6):
+        one, whole = f"one{length}", f"all{length}"
+        assert outcomes[one] == outcomes[whole]
+        lives = [await ledger.read(life_of(f"track.{name}")) for name in (one, whole)]
+        first, second = ([(e.reason, e.actor, str(e.detail)) for e in life] for life in lives)
+        assert [(*each[:2], each[2].replace(one, whole)) for each in first] == second
+        boards = await ledger.read(boards_named([f"track.{one}", f"track.{whole}"]))
+        here, there = boards[f"track.{one}"], boards[f"track.{whole}"]
+        for fact in ("state", "version", "metadata", "closes_at_ms", "opened_at_ms"):
+            assert getattr(here, fact) == getattr(there, fact)
+        assert await rows_of(ledger, f"track.{one}") == await rows_of(ledger, f"track.{whole}")
+    assert len(tails) == await check_boards(ledger)
