@@ -157,6 +157,15 @@ def live_windows(board: str, *, now_ms: int) -> Operation[dict[str, int]]:
     return work
 
 
+def has_standings(board: str) -> Operation[bool]:
+    """Return whether anybody ever had an entry on a board, in a window whose standings are still kept."""
+
+    async def work(tx: Transaction) -> bool:
+        return bool(await tx.rows(_NEXT_WINDOW, board=board, after=""))
+
+    return work
+
+
 def count_standings(board: str, windows: Sequence[str]) -> Operation[int]:
     """Count the standings of these windows of a board together."""
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, TypeVar
 
 from gateway.index.board_index import BoardIndex, Cut, Page
+from gateway.ledger import index_pages
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.standings import ranks
@@ -76,8 +77,8 @@ class BoardReader:
         from_ledger = ranks.around_of(self.index.ranking, window, player, radius, kind)
         return await self._page(window, kind, self._around(window, player, radius, kind), from_ledger)
 
-    async def indexed(self, work: Awaitable[T]) -> T:
-        """Return an answer that only the index can give.
+    async def indexed(self, work: Awaitable[T], *, if_unplayed: T) -> T:
+        """Return an answer that only the index can give, or `if_unplayed` if nobody ever had an entry.
 
         Raises IndexNotWhole, and has the board rebuilt, while the index lacks part of it.
         """
@@ -86,7 +87,10 @@ class BoardReader:
             answer = await work
         except IndexNotWhole:
             await residency.note_use(is_missed=True)
-            raise
+            # Nothing is ever built of a board without entries, so it would be missing for ever.
+            if await self.ledger.read(index_pages.has_standings(self.index.board), ReadKind.PAGES):
+                raise
+            return if_unplayed
         await residency.note_use()
         return answer
 

@@ -23,6 +23,7 @@ PLAYERS_LIMIT: Final = 100
 
 _PLAYER: Final[TypeAdapter[str]] = TypeAdapter(fields.PlayerId)
 _VALUE: Final[TypeAdapter[str]] = TypeAdapter(fields.SegmentValue)
+_NOBODY: Final = SubsetPage(0, ())
 _PRIVATE: Final = {"Cache-Control": "private, no-store"}
 
 
@@ -57,7 +58,7 @@ async def filtered_page(
         group = _group_of(request, board)
         _refuse_past_groups(edge, board, window)
         read = edge.of(board).segments.page(window, *group, offset, limit)
-        page = await edge.of(board).reader.indexed(read)
+        page = await edge.of(board).reader.indexed(read, if_unplayed=_NOBODY)
         return json_response(_filtered(board, window, page))
     friends, headers = await friends_of(edge, player_of(request).subject), _PRIVATE
     if (archive := await archived(edge, board, window)) is not None:
@@ -66,7 +67,7 @@ async def filtered_page(
         page = SubsetPage(everybody.total, everybody.entries[offset : offset + limit])
     else:
         read = edge.of(board).circles.page(window, friends, offset, limit)
-        page = await edge.of(board).reader.indexed(read)
+        page = await edge.of(board).reader.indexed(read, if_unplayed=_NOBODY)
     return json_response(_filtered(board, window, page), headers=headers)
 
 
@@ -89,7 +90,7 @@ async def _around_among_friends(request: web.Request, board: Board, window: str,
         page, headers = neighbours_in(everybody, player, radius), _PRIVATE | revision_field(revision)
     else:
         read = edge.of(board).circles.around(window, friends, player, radius)
-        page = await edge.of(board).reader.indexed(read)
+        page = await edge.of(board).reader.indexed(read, if_unplayed=None)
     if page is None:
         raise Problem(
             ProblemType.NOT_FOUND,
@@ -107,7 +108,8 @@ async def _listed_page(request: web.Request, board: Board, window: str) -> web.R
         page, revision = await archive.subset(players)
         headers = revision_field(revision)
     else:
-        page = await edge.of(board).reader.indexed(edge.of(board).player_lookup.entries(window, players))
+        read = edge.of(board).player_lookup.entries(window, players)
+        page = await edge.of(board).reader.indexed(read, if_unplayed=_NOBODY)
     ranked = {entry.entry.player for entry in page.entries}
     return json_response(
         read_models.ListedPage(
@@ -127,7 +129,7 @@ async def _around_in_group(request: web.Request, board: Board, window: str, radi
     _refuse_past_groups(request.app[EDGE], board, window)
     edge = request.app[EDGE]
     read = edge.of(board).segments.around(window, *group, player, radius)
-    page = await edge.of(board).reader.indexed(read)
+    page = await edge.of(board).reader.indexed(read, if_unplayed=None)
     if page is None:
         raise Problem(ProblemType.NOT_FOUND, "the player has no entry in this group", ranked=False)
     return json_response(_filtered(board, window, page))

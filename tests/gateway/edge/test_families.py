@@ -434,3 +434,11 @@ async def test_nobody_writes_to_a_rollup(studio: Studio):
     token = await studio.harness.new_player()
     answer = await studio.harness.post("/v1/boards/world/runs", {"build": "b-1"}, token)
     assert (403, "scope-forbidden") == (answer.status, answer.problem)
+
+
+async def test_a_board_that_nobody_played_has_none_of_the_listed_players(studio: Studio):
+    """Nothing of it is ever in Redis, so waiting for that would never end; once played, it lists who plays."""
+    await studio.done(opening("a"))
+    path = "/v1/boards/track.a/entries?players=p_ada,p_bob"
+    answer = await studio.harness.get(path)
+    assert (200, 0, ["p_ada", "p_bob"]) == (answer.status, answer.body["total"], answer.body["unranked"])

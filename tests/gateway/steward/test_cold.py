@@ -219,9 +219,9 @@ async def test_who_needs_the_windows_themselves_comes_again(duty: Duty):
     index = duty.index.of(duty.board)
     reader, listed = BoardReader(index, duty.ledger), PlayerLookup(index)
     with pytest.raises(IndexNotWhole):
-        await reader.indexed(listed.entries("alltime", ["ann"]))
+        await reader.indexed(listed.entries("alltime", ["ann"]), if_unplayed=None)
     assert 1 == await duty.steward.see_to_cold()
-    await reader.indexed(listed.entries("alltime", ["ann"]))
+    await reader.indexed(listed.entries("alltime", ["ann"]), if_unplayed=None)
 
 
 async def test_a_board_that_is_read_in_part_alone_stays(duty: Duty):
@@ -229,7 +229,7 @@ async def test_a_board_that_is_read_in_part_alone_stays(duty: Duty):
     duty.redis.delete(USED)
     async with open_duty(duty.settings) as other:
         listed = PlayerLookup(other.index.of(other.board))
-        await reader_of(other).indexed(listed.entries("alltime", ["ada"]))
+        await reader_of(other).indexed(listed.entries("alltime", ["ada"]), if_unplayed=None)
     assert [1, 0] == [duty.redis.exists(USED), await duty.steward.see_to_cold()]
 
 
