@@ -95,7 +95,7 @@ async def newest_ids(client: Client, streams: Sequence[str]) -> dict[str, str | 
     """Return the id of the last entry of each stream, None while it has none, with one call per server."""
     if not isinstance(client, RedisCluster):
         # Cheaper than a command for each stream, which idle consumers would send for all lanes.
-        ends = await Script(client, "ends_of_streams", is_raw=True)(streams, [])
+        ends = await Script(client, "ends_of_streams", is_raw=True)(streams, [1])
         return {key: end.decode() or None for key, end in zip(streams, ends, strict=True)}
     commands = {key: ("XREVRANGE", key, "+", "-", "COUNT", 1) for key in streams}
     answers = await answers_of(client, commands)

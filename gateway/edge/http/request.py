@@ -23,6 +23,7 @@ from gateway.edge.http.validation_messages import first_fault
 from gateway.edge.problems import Problem, ProblemType
 from gateway.index.limits.admission import LocalLimiter
 from gateway.ledger.derived import log
+from gateway.ledger.reads import ReadKind
 from gateway.ledger.standings.rollup_rules import RULES, number_of
 from gateway.runtime.telemetry import Event, logger
 from policies.limits import Rate
@@ -145,7 +146,7 @@ async def _refuse_outdated(edge: Edge, rollup: Board) -> None:
     rule = number_of(rollup.ranking)
     if edge.rollup_rules.get(rollup.name) == rule:
         return
-    if await edge.ledger.read(log.position(RULES, rollup.name)) not in {None, rule}:
+    if await edge.ledger.read(log.position(RULES, rollup.name), ReadKind.PAGES) not in {None, rule}:
         detail = (
             "this is a rollup, its policy has changed, and a steward folds it anew: try again in a moment"
         )

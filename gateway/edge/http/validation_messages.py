@@ -17,6 +17,8 @@ PATTERNS: Final[Mapping[str, str]] = {
     r"^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$": (
         "up to 32 letters, digits, `.`, `_` and `-`, a letter or digit first"
     ),
+    r"^[a-z][a-z0-9-]{0,47}\.[A-Za-z0-9_-]{1,64}$": "`<family>.<name>`, such as `track.monza`",
+    r"^[A-Za-z0-9+/]{86}==$": "the base64 of a signature of 64 bytes",
     r"^sha256:[0-9a-f]{64}$": "`sha256:` and 64 hex digits in small letters",
 }
 """A description of each pattern in `gateway.edge.wire`."""

@@ -21,7 +21,8 @@ LIVE = "/v1/boards/{board}/live"
 
 def cost_us(path: str, query: str = "") -> int:
     """What a read of a route costs with a query."""
-    target = path.format(family="track", board="vault", player="ada", submission="s", segment="country")
+    names = {"family": "track", "board": "vault", "player": "ada", "submission": "s", "segment": "country"}
+    target = path.format(**names, digest="0" * 64)
     return declared_us(path, make_mocked_request("GET", f"{target}?{query}"))
 
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from gateway.edge.http.request import parse_body, schema_violation
 from gateway.edge.http.validation_messages import PATTERNS, first_fault
 from gateway.edge.problems import Problem
-from gateway.edge.wire import bodies
+from gateway.edge.wire import board_bodies, bodies
 
 SCORE = {"score": 1, "ticks": 1}
 MEMBER = {"operation": "o", "player": "p"}
@@ -119,7 +119,8 @@ def patterns(schema: Any) -> Iterator[str]:
 
 def test_every_form_of_a_text_has_its_words():
     """Each pattern of a body is described; a regular expression would be told to nobody."""
-    models = [model for _, model in getmembers(bodies, isclass) if issubclass(model, bodies.Body)]
+    classes = [each for module in (bodies, board_bodies) for _, each in getmembers(module, isclass)]
+    models = [model for model in classes if issubclass(model, bodies.Body)]
     used = {pattern for model in models for pattern in patterns(model.model_json_schema())}
     assert PATTERNS.keys() == used
     assert [] == [words for words in PATTERNS.values() if re.search(r"[\\^$\[\]]", words)]

@@ -439,7 +439,7 @@ async def test_the_clients_store_and_download_a_map(studio: Studio, tmp_path: Pa
     with pytest.raises(ScoregateError, match="not-found"):
         await client.asset("track.spa", digest)
     (tmp_path / "recordings" / ASSETS / kept_name(hashlib.sha256(MAP).digest())).write_bytes(MAP[:-1] + b"?")
-    with pytest.raises(aiohttp.ClientPayloadError):
+    with pytest.raises(ScoregateError, match="not completed"):
         await client.asset("track.monza", digest)
 
 

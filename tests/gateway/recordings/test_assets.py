@@ -25,6 +25,7 @@ from policies.errors import RecordingLost, RecordingsUnavailable
 from policies.opened_board import ASSET_BYTES
 from tests.support.ledger import new_submission
 from tests.support.opened_boards import opening
+from tests.support.standstill import standstill
 from tests.support.stores import Store, open_in
 
 
@@ -177,18 +178,23 @@ async def test_a_stream_waits_for_its_turn_only_so_long(
     recordings: Recordings, monkeypatch: pytest.MonkeyPatch
 ):
     """While the store stalls the next in line is told to come later, and all places are free again after it."""
-    assets, go_on = Assets(recordings), threading.Event()
+    assets = Assets(recordings)
     digest, part = await assets.store(b"a map"), recordings.assets.part
-    monkeypatch.setattr(recordings.assets, "part", lambda *asked: go_on.wait(30) and part(*asked))
     monkeypatch.setattr("gateway.recordings.assets.TURN_S", 0.1)
 
     async def read() -> bytes:
         return b"".join([part async for part in assets.parts(digest, 5)])
 
-    reading = [asyncio.create_task(read()) for _ in range(READERS)]
-    await asyncio.sleep(0)
-    with pytest.raises(RecordingsUnavailable, match="wait"):
-        await read()
-    go_on.set()
+    with standstill() as stalled:
+
+        def part_once_it_goes_on(*asked: object) -> bytes | None:
+            stalled.stand()
+            return part(*asked)
+
+        monkeypatch.setattr(recordings.assets, "part", part_once_it_goes_on)
+        reading = [asyncio.create_task(read()) for _ in range(READERS)]
+        await stalled.reached(READERS)
+        with pytest.raises(RecordingsUnavailable, match="wait"):
+            await read()
     assert [b"a map"] * READERS == await asyncio.gather(*reading)
     assert [b"a map"] * 9 == await asyncio.gather(*(read() for _ in range(9)))

@@ -24,7 +24,6 @@ from gateway.index.earlier_layout import EarlierLayout
 from gateway.ledger.migrate import upgrade_postgres
 from gateway.recordings.opening import recordings_of
 from gateway.runtime.settings import Settings
-from gateway.runtime.telemetry import EARLIER_KEYS
 from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
 from gateway.steward.index import layout_upgrade
@@ -45,6 +44,7 @@ from tests.support.earlier_layout import (
     earlier_keys,
     write_earlier_keys,
 )
+from tests.support.metrics import metric
 from tests.support.postgres import OWNER
 from tests.support.stores import PostgresStore, SqliteStore, Store, on_both_ledgers
 from tests.support.valkey import ValkeyServer
@@ -116,7 +116,7 @@ async def to_the_end(client: Client) -> None:
 
 
 def removed_by_metrics() -> float:
-    return EARLIER_KEYS._value.get()
+    return metric("scoregate_earlier_keys_removed_total")
 
 
 @on_both_ledgers

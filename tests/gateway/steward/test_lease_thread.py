@@ -6,8 +6,9 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 import pytest
@@ -33,7 +34,7 @@ class WatchedLedger:
 
     def __init__(self, settings: Settings) -> None:
         self._ledger = ledger_of(settings)
-        self._written = threading.Semaphore(0)
+        self._written: SimpleQueue[None] = SimpleQueue()
         self.refusals = 0
 
     async def open(self) -> None:
@@ -50,20 +51,24 @@ class WatchedLedger:
 
     async def write(self, work: Operation[T]) -> T:
         result = await self._ledger.write(work)
-        self._written.release()
+        self._written.put(None)
         return result
 
     def hold_up_for(self, writes: int) -> None:
         """Hold up the calling thread until so many more writes are done."""
         self.is_quiet_for(0)
         for _ in range(writes):
-            assert self._written.acquire(timeout=PATIENCE_S)
+            self._written.get(timeout=PATIENCE_S)
 
     def is_quiet_for(self, seconds: float) -> bool:
         """Hold up the calling thread for so long at most, and return whether nothing was written."""
-        while self._written.acquire(blocking=False):
-            pass
-        return not self._written.acquire(timeout=seconds)
+        with suppress(Empty):
+            while True:
+                self._written.get_nowait()
+        with suppress(Empty):
+            self._written.get(timeout=seconds)
+            return False
+        return True
 
 
 @asynccontextmanager
@@ -139,10 +144,11 @@ async def test_what_fails_on_a_thread_fails_for_who_waits(own_settings: Settings
 
 async def test_whoever_ends_what_runs_on_a_thread_waits_for_its_end():
     """What is closed next is not in use any more, and what is given back is not taken again."""
-    begun, ended = threading.Event(), []
+    begun, ended = asyncio.Event(), []
+    loop = asyncio.get_running_loop()
 
     async def work() -> None:
-        begun.set()
+        loop.call_soon_threadsafe(begun.set)
         try:
             await asyncio.Event().wait()
         finally:
@@ -150,7 +156,7 @@ async def test_whoever_ends_what_runs_on_a_thread_waits_for_its_end():
             ended.append(threading.current_thread().name)
 
     running = asyncio.create_task(run_on_a_thread(work, name="working"))
-    assert await asyncio.to_thread(begun.wait, PATIENCE_S)
+    await asyncio.wait_for(begun.wait(), PATIENCE_S)
     running.cancel()
     await asyncio.wait([running], timeout=PATIENCE_S)
     assert ["working"] == ended
