@@ -130,7 +130,7 @@ server_operations = Table(
     Column("version", Int64),
     _required("revoked", Text),
     _required("at_ms", Int64),
-    Column("refused", Text),
+    Column("answers", Text),
     Index("server_operations_of_nonce", "credential", "nonce"),
     Index("server_operations_of_slot", "board", "player"),
     sqlite_strict=True,

@@ -90,7 +90,7 @@ def _perform_one(
 
 
 def _revise(family: Family, batch: BoardBatch, request: BoardRevision) -> BoardResult:
-    stored = batch.boards.get(request.board)
+    stored = batch.of_family(request.board)
     if stored is None:
         return BoardResult(BoardOutcome.UNKNOWN, None)
     version = stored.board.version if request.version is None else request.version

@@ -166,6 +166,7 @@ class ServerClient(FamilyReads, AssetReads):
     """The client of a trusted server: it writes, corrects and removes with its registered Ed25519 key.
 
     Every call is safe to repeat with the same arguments: nothing happens twice, and the answer is the same.
+    A board in it is as it is now.
     """
 
     def __init__(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from aiohttp import web
 from pydantic import ValidationError
@@ -22,16 +22,17 @@ from gateway.edge.http.responses import json_response, opened_board_shown, repla
 from gateway.edge.problems import PROBLEM_BASE, Problem, ProblemType
 from gateway.edge.servers.family_requests import operation_of
 from gateway.edge.wire import board_bodies, outcomes
-from gateway.edge.wire.board_answers import BoardOperationOutcome, BoardOperationsDone, OpenedBoardShown
+from gateway.edge.wire.board_answers import BoardOperationOutcome, BoardOperationsDone
 from gateway.ledger.boards.board_rows import BoardOutcome, BoardResult
 from gateway.ledger.boards.lookups import load_boards
 from gateway.ledger.submissions import operations
-from gateway.ledger.submissions.operations import ServerRequest
+from gateway.ledger.submissions.operations import PartAnswer, ServerRequest
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.runtime.deadline import aside
 from gateway.runtime.telemetry import BOARDS_OPENED
 from gateway.settlement.family_operations import BoardOpening, BoardTurn, FamilyOperation, perform
 from policies.family import Family
+from policies.opened_board import OpenedBoard
 
 BODY_BYTES: Final = 2 * 2**20
 """Largest body: a thousand boards with two kilobytes each. Boards with more go in several requests."""
@@ -39,11 +40,13 @@ BODY_BYTES: Final = 2 * 2**20
 CONTAINERS: Final = 32 * board_bodies.OPERATIONS_LIMIT
 """Most objects and arrays of a body."""
 
-_DONE: Final[Mapping[BoardOutcome, Literal["opened", "changed", "same"]]] = {
-    BoardOutcome.OPENED: "opened",
-    BoardOutcome.CHANGED: "changed",
-    BoardOutcome.SAME: "same",
+_DONE: Final[Mapping[str, Literal["opened", "changed", "same"]]] = {
+    BoardOutcome.OPENED.value: "opened",
+    BoardOutcome.CHANGED.value: "changed",
+    BoardOutcome.SAME.value: "same",
 }
+"""The status of each outcome that is none of the problems below."""
+
 _PROBLEMS: Final = {
     BoardOutcome.CONFLICT: ProblemType.STATE_CONFLICT,
     BoardOutcome.REFUSED: ProblemType.SCHEMA_VIOLATION,
@@ -51,11 +54,15 @@ _PROBLEMS: Final = {
 }
 """The problem type of each outcome that changes nothing."""
 
-_NOT_OPENED: Final = "it was refused when this operation was done; send it under another id"
-"""Why a repeated operation has no board where the asset was missing, whether it is stored by now or not."""
+_KINDS: Final = {kind.slug: kind for kind in ProblemType}
 
 _ASSET_MISSING: Final = Problem(
-    ProblemType.ASSET_MISSING, "asset: no file has this digest; PUT it to the family's assets first"
+    ProblemType.ASSET_MISSING,
+    "asset: no file has this digest; PUT it to the family's assets, then send it under another operation id",
+)
+_FOR_PLAYERS: Final = Problem(
+    ProblemType.SCOPE_FORBIDDEN,
+    "players open the boards of this family: its policy says `opened_by: players`",
 )
 
 
@@ -65,98 +72,97 @@ async def operate_boards(request: web.Request) -> web.Response:
     body = await read_body(request, BODY_BYTES)
     server = await authenticate_for_family(request, family.name, body)
     operation, values = _parsed(body)
-    batch = _Batch(family, server, [_checked(family, value) for value in values])
+    batch = _Batch(family, server, values)
     await batch.look_for_assets(edge)
     with ledger_refusals_as_problems():
-        results, is_new = await edge.ledger.write(
-            batch.performed_once(operation, _content_of(family, values))
-        )
-    edge.catalogue.forget(result.board.board for result in results.values() if result.board)
-    opened = sum(result.outcome is BoardOutcome.OPENED for result in results.values())
-    BOARDS_OPENED.labels(family.name, "server").inc(opened)
-    shown = [batch.outcome(number, results.get(number)) for number in range(len(values))]
+        done = await edge.ledger.write(batch.performed_once(operation, _content_of(family, values)))
+    edge.catalogue.forget(board.board for board in done.boards if board)
+    if done.is_new:
+        opened = sum(answer.word == BoardOutcome.OPENED for answer in done.answers)
+        BOARDS_OPENED.labels(family.name, "server").inc(opened)
+    shown = [_outcome(answer, board) for answer, board in zip(done.answers, done.boards, strict=True)]
     refused = sum(outcome.problem is not None for outcome in shown)
     answer = BoardOperationsDone(family=family.name, refused=refused, results=shown)
-    return json_response(answer, headers=replay_header(is_replay=not is_new))
+    return json_response(answer, headers=replay_header(is_replay=not done.is_new))
+
+
+class _Done(NamedTuple):
+    """What became of each operation of a request, its board as it is now, and whether the request is new."""
+
+    answers: Sequence[PartAnswer]
+    boards: Sequence[OpenedBoard | None]
+    is_new: bool
 
 
 class _Batch:
     """The operations of a request by their numbers, from 0: those that can be done, and others' problems."""
 
-    def __init__(
-        self, family: Family, server: ServerRequest, requests: Sequence[FamilyOperation | Problem]
-    ) -> None:
+    def __init__(self, family: Family, server: ServerRequest, values: Sequence[Any]) -> None:
         self._family = family
         self._server = server
-        numbered = dict(enumerate(requests))
+        self._values = values
+        numbered = {at: _checked(family, value) for at, value in enumerate(values)}
         self._problems = {at: each for at, each in numbered.items() if isinstance(each, Problem)}
         self._requests = {at: each for at, each in numbered.items() if not isinstance(each, Problem)}
-        self._without_asset: set[int] = set()
 
     async def look_for_assets(self, edge: Edge) -> None:
-        """Look for the assets that boards are opened with."""
+        """Refuse to open boards with assets that are not stored."""
         assets = {at: asset for at, each in self._requests.items() if (asset := _asset_of(each))}
         with aside():
             unstored = await edge.assets.unstored(set(assets.values()))
-        self._without_asset = {at for at, asset in assets.items() if asset in unstored}
+        for at in [at for at, asset in assets.items() if asset in unstored]:
+            del self._requests[at]
+            self._problems[at] = _ASSET_MISSING
 
-    def performed_once(
-        self, operation: str, content_digest: bytes
-    ) -> Operation[tuple[dict[int, BoardResult], bool]]:
-        """Perform the operations in one commit, unless that was done before; return whether it is new.
+    def performed_once(self, operation: str, content_digest: bytes) -> Operation[_Done]:
+        """Perform the operations in one commit, or return what was answered when that was done before.
 
         Raises KeyRevoked, NonceReused and OperationReused.
         """
-        doable = [at for at in self._requests if at not in self._without_asset]
-        requests = [self._requests[at] for at in doable]
+        requests = list(self._requests.values())
         perform_all = perform(self._family, requests, actor=self._server.credential, at_ms=self._server.at_ms)
         operation_id = operation_submission(self._server.key_id, operation)
 
-        async def work(tx: Transaction) -> tuple[dict[int, BoardResult], bool]:
+        async def work(tx: Transaction) -> _Done:
             results: dict[int, BoardResult] = {}
-            refused = dict.fromkeys(self._without_asset, (BoardOutcome.UNKNOWN.value, _NOT_OPENED))
+            answers: list[PartAnswer] = []
 
-            async def perform_doable() -> None:
-                results.update(zip(doable, await perform_all(tx), strict=True))
-                refused.update(
-                    (at, (result.outcome.value, result.detail))
-                    for at, result in results.items()
-                    if result.outcome in _PROBLEMS
-                )
+            async def perform_requests() -> None:
+                results.update(zip(self._requests, await perform_all(tx), strict=True))
+                answers.extend(self._answer(at, results.get(at)) for at in range(len(self._values)))
 
             is_new = await operations.once(
                 tx,
                 self._server,
-                perform_doable,
+                perform_requests,
                 board=self._family.name,
                 player="",
                 operation_id=operation_id,
                 content_digest=content_digest,
-                refused=refused,
+                answers=answers,
             )
-            return (results, True) if is_new else (await self._as_they_are(tx, operation_id), False)
+            if not is_new:
+                return await self._answered(tx, operation_id)
+            boards = [results[at].board if at in results else None for at in range(len(answers))]
+            return _Done(answers, boards, is_new=True)
 
         return work
 
-    async def _as_they_are(self, tx: Transaction, operation_id: str) -> dict[int, BoardResult]:
-        """Return the boards of an operation that was done: what it refused then stays refused."""
-        self._without_asset = set()
+    async def _answered(self, tx: Transaction, operation_id: str) -> _Done:
+        """Return what was answered to the operation before, whatever its family's policy says today."""
         known = await operations.known_operation(tx, operation_id)
         assert known is not None
-        boards = await load_boards(tx, [request.board for request in self._requests.values()])
-        results = {}
-        for at, request in self._requests.items():
-            outcome, why = known.refused.get(at, (BoardOutcome.SAME.value, ""))
-            stored = boards.get(request.board)
-            results[at] = BoardResult(BoardOutcome(outcome), stored.board if stored else None, why)
-        return results
+        parts = list(zip(self._values, known.answers, strict=True))
+        stored = await load_boards(tx, [value["board"] for value, answer in parts if answer.has_board])
+        boards = [stored[value["board"]].board if answer.has_board else None for value, answer in parts]
+        return _Done(known.answers, boards, is_new=False)
 
-    def outcome(self, number: int, result: BoardResult | None) -> BoardOperationOutcome:
-        """Return the answer for an operation, whose result is None if it was not attempted."""
+    def _answer(self, number: int, result: BoardResult | None) -> PartAnswer:
+        """Return the answer about an operation, whose result is None if it was not attempted."""
         if result is not None:
-            return _outcome(self._requests[number], result)
-        problem = self._problems.get(number, _ASSET_MISSING)
-        return _refused(problem.kind, problem.detail)
+            return _answer_of(self._requests[number], result)
+        problem = self._problems[number]
+        return PartAnswer(problem.kind.slug, problem.detail or "")
 
 
 def _content_of(family: Family, values: Sequence[Any]) -> bytes:
@@ -183,9 +189,12 @@ def _parsed(body: bytes) -> tuple[str, list[Any]]:
 def _checked(family: Family, value: Any) -> FamilyOperation | Problem:
     """Return an operation that the ledger may be asked to do, or its problem."""
     try:
-        return operation_of(family, value)
+        request = operation_of(family, value)
     except Problem as problem:
         return problem
+    if isinstance(request, BoardOpening) and not family.policy.is_opened_by_servers:
+        return _FOR_PLAYERS
+    return request
 
 
 def _asset_of(request: FamilyOperation) -> bytes | None:
@@ -193,20 +202,22 @@ def _asset_of(request: FamilyOperation) -> bytes | None:
     return request.opened.asset if isinstance(request, BoardOpening) else None
 
 
-def _outcome(request: FamilyOperation, result: BoardResult) -> BoardOperationOutcome:
-    shown = opened_board_shown(result.board) if result.board else None
-    if result.outcome in _DONE:
-        return BoardOperationOutcome(status=_DONE[result.outcome], board=shown)
+def _answer_of(request: FamilyOperation, result: BoardResult) -> PartAnswer:
+    has_board = result.board is not None
+    if result.outcome not in _PROBLEMS:
+        return PartAnswer(result.outcome.value, has_board=has_board)
     kind = _PROBLEMS[result.outcome]
     if result.outcome is BoardOutcome.REFUSED and isinstance(request, BoardTurn):
         kind = ProblemType.STATE_CONFLICT
-    return _refused(kind, result.detail or None, shown)
+    return PartAnswer(kind.slug, result.detail, has_board=has_board)
 
 
-def _refused(
-    kind: ProblemType, detail: str | None, shown: OpenedBoardShown | None = None
-) -> BoardOperationOutcome:
+def _outcome(answer: PartAnswer, board: OpenedBoard | None) -> BoardOperationOutcome:
+    shown = opened_board_shown(board) if board else None
+    if answer.word in _DONE:
+        return BoardOperationOutcome(status=_DONE[answer.word], board=shown)
+    kind = _KINDS[answer.word]
     problem = outcomes.Refusal(
-        type=PROBLEM_BASE + kind.slug, title=kind.title, status=kind.status, detail=detail
+        type=PROBLEM_BASE + kind.slug, title=kind.title, status=kind.status, detail=answer.why or None
     )
     return BoardOperationOutcome(status="refused", board=shown, problem=problem)

@@ -42,7 +42,7 @@ class AssetStored(Answer):
 class BoardOperationOutcome(Answer):
     """The outcome of one operation: the board as it is now, or the problem why nothing changed.
 
-    `same`: the board was so already.
+    `same`: the board was so already. A request that is sent again gets its first outcomes.
     """
 
     status: Literal["opened", "changed", "same", "refused"]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
 import orjson
@@ -18,8 +17,6 @@ from policies.vocabulary import SCORE_LIMIT, State
 VERSION_LIMIT: Final = SCORE_LIMIT
 """Largest version of a slot: exact in every client's numbers."""
 
-_NONE_REFUSED: Final[Mapping[int, tuple[str, str]]] = MappingProxyType({})
-
 _o, _s, _v = server_operations.c, submissions.c, slot_versions.c
 
 _KEY = Query(select(server_keys.c.revoked_at_ms).where(server_keys.c.key_id == bindparam("key_id")))
@@ -29,7 +26,7 @@ _NONCE = Query(
     .limit(1)
 )
 _KNOWN = Query(
-    select(_o.content_digest, _o.revoked, _o.refused).where(_o.operation_id == bindparam("operation_id"))
+    select(_o.content_digest, _o.revoked, _o.answers).where(_o.operation_id == bindparam("operation_id"))
 )
 _ADD = Query(insert(server_operations))
 _SLOT = Query(
@@ -67,15 +64,26 @@ class ServerRequest(NamedTuple):
     at_ms: int
 
 
+class PartAnswer(NamedTuple):
+    """What was answered about one part of an operation: a word, and for a refusal also why.
+
+    `has_board` tells whether the answer showed a board.
+    """
+
+    word: str
+    why: str = ""
+    has_board: bool = False
+
+
 class KnownOperation(NamedTuple):
     """An operation that was performed: the SHA-256 of its content, and the submissions that it revoked.
 
-    `refused` has the outcome and the reason of each of its parts that was refused, by the part's number.
+    `answers` has what was answered about each of its parts, if it has any.
     """
 
     content_digest: bytes
     revoked: tuple[str, ...]
-    refused: Mapping[int, tuple[str, str]]
+    answers: tuple[PartAnswer, ...]
 
 
 class SlotVersion(NamedTuple):
@@ -100,8 +108,8 @@ async def known_operation(tx: Transaction, operation_id: str) -> KnownOperation 
     rows = await tx.rows(_KNOWN, operation_id=operation_id)
     if not rows:
         return None
-    [[content_digest, revoked, refused]] = rows
-    parts = {int(number): (outcome, why) for number, (outcome, why) in orjson.loads(refused or "{}").items()}
+    [[content_digest, revoked, answers]] = rows
+    parts = tuple(PartAnswer(*answer) for answer in orjson.loads(answers or "[]"))
     return KnownOperation(content_digest, tuple(orjson.loads(revoked)), parts)
 
 
@@ -115,7 +123,7 @@ async def add_operation(
     content_digest: bytes,
     version: int | None,
     revoked: Sequence[str],
-    refused: Mapping[int, tuple[str, str]] = _NONE_REFUSED,
+    answers: Sequence[PartAnswer] = (),
 ) -> None:
     """Store an operation that is performed in this transaction."""
     await tx.run(
@@ -129,7 +137,7 @@ async def add_operation(
         player=player,
         version=version,
         revoked=orjson.dumps(list(revoked)).decode(),
-        refused=orjson.dumps(refused, option=orjson.OPT_NON_STR_KEYS).decode() if refused else None,
+        answers=orjson.dumps([list(answer) for answer in answers]).decode() if answers else None,
         at_ms=request.at_ms,
     )
 
@@ -143,11 +151,11 @@ async def once(
     player: str,
     operation_id: str,
     content_digest: bytes,
-    refused: Mapping[int, tuple[str, str]] = _NONE_REFUSED,
+    answers: Sequence[PartAnswer] = (),
 ) -> bool:
     """Perform `do` unless that was done before, and return whether it was new.
 
-    What `do` puts into `refused` is stored with the operation. Raises KeyRevoked, NonceReused and
+    What `do` puts into `answers` is stored with the operation. Raises KeyRevoked, NonceReused and
     OperationReused.
     """
     await check_request(tx, request)
@@ -166,7 +174,7 @@ async def once(
         content_digest=content_digest,
         version=None,
         revoked=(),
-        refused=refused,
+        answers=answers,
     )
     return True
 

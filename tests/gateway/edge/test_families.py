@@ -14,7 +14,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gateway.runtime.clock import rfc3339
 from gateway.runtime.settings import Settings
+from gateway.runtime.telemetry import BOARDS_OPENED
 from gateway.settlement import rollups
+from policies.loader import load_policies
 from tests.support.attack import registered, until
 from tests.support.harness import Answer, Harness, free_port, running_harness
 from tests.support.policies import a_family, a_policy, write_policies
@@ -169,31 +171,58 @@ async def test_each_operation_is_done_or_refused_by_itself(studio: Studio):
     assert 404 == (await studio.harness.get("/v1/boards/track.a")).status
 
 
-async def test_what_was_refused_stays_refused_when_the_request_is_sent_again(studio: Studio):
-    """A server that lost the first answer learns from the second what was not done, and why."""
+async def test_a_request_that_is_sent_again_gets_its_first_answer(studio: Studio, settings: Settings):
+    """Of each part: what was done, or what was wrong and why. A policy that has changed since does not matter.
+
+    No board is shown that the first answer did not show.
+    """
     await studio.done(opening("a"), opening("b"))
+    await studio.done(level("secret"), path="/v1/families/level/boards")
+    missing = {"action": "change", "version": 1, "bounds": {"score": {"maximum": 5000}}}
     requests = (
         opening("a", title="Other"),
-        {"action": "change", "board": "track.b", "version": 7, "title": "New"},
         {"action": "change", "board": "track.b", "version": 1, "title": "New"},
-        {"action": "change", "board": "track.nobody", "version": 1, "title": "New"},
+        {"action": "change", "board": "track.b", "version": 7, "title": "Newer"},
+        {**missing, "board": "track.nobody"},
+        {**missing, "board": "level.secret"},
+        {"action": "close", "board": "level.secret"},
         opening("c", asset="sha256:" + "0" * 64),
         opening("d", opens_at="yesterday"),
-        opening("e"),
+        opening("e", bounds={"score": {"maximum": 2000}}),
+        opening("f"),
+        {"action": "sell", "board": ["track.a"]},
+        opening("b"),
+        opening("f"),
     )
     first = await studio.send(*requests, operation="once")
-    again = await studio.send(*requests, operation="once")
     statuses = [result["status"] for result in first.body["results"]]
-    assert ["refused", "refused", "changed", "refused", "refused", "refused", "opened"] == statuses
-    repeated = ["refused" if status == "refused" else "same" for status in statuses]
-    assert repeated == [result["status"] for result in again.body["results"]]
-    of_first, of_again = (
-        [(result["problem"] or {}).get("detail") for result in answer.body["results"]]
-        for answer in (first, again)
-    )
-    assert of_first[:4] + of_first[5:] == of_again[:4] + of_again[5:]
-    assert "send it under another id" in of_again[4]
-    assert first.body["refused"] == again.body["refused"] == 5
+    done = {1: "changed", 9: "opened", 11: "same", 12: "same"}
+    assert [done.get(at, "refused") for at in range(13)] == statuses
+    shown = [at for at, result in enumerate(first.body["results"]) if result["board"]]
+    assert [0, 1, 2, 9, 11, 12] == shown
+    opened_before = BOARDS_OPENED.labels("track", "server")._value.get()
+    for score, names in (({"minimum": 0, "maximum": 9000}, "[a-z]"), (SCORE, "[x-z]"), (SCORE, ["x"])):
+        policy = a_family(writes="trusted", score=score, names=names)
+        studio.harness.edge.catalogue.replace(load_policies(write_policies(settings.policies_dir, policy)))
+        again = await studio.send(*requests, operation="once")
+        assert ("true", first.body) == (again.headers["Idempotency-Replayed"], again.body)
+    assert opened_before == BOARDS_OPENED.labels("track", "server")._value.get()
+
+
+def level(name: str) -> dict[str, Any]:
+    return {"action": "open", "board": f"level.{name}", "title": name}
+
+
+async def test_servers_open_no_boards_of_players(studio: Studio, settings: Settings):
+    """They change and close those that are there. Under `both` they may open some."""
+    await studio.done(opening("a"))
+    for opened_by, expected in (("players", "scope-forbidden"), ("both", "")):
+        policy = a_family(score=SCORE, names="[a-z]+", opened_by=opened_by)
+        studio.harness.edge.catalogue.replace(load_policies(write_policies(settings.policies_dir, policy)))
+        close = {"action": "close" if expected else "reopen", "board": "track.a"}
+        result, closed = await studio.done(opening("b"), close)
+        assert expected == (result["problem"] or {"type": "/"})["type"].rsplit("/", 1)[1]
+        assert "changed" == closed["status"]
 
 
 async def test_a_number_of_any_size_is_refused_with_its_operation_alone(studio: Studio):
@@ -231,7 +260,9 @@ async def test_a_request_that_is_sent_again_changes_nothing(studio: Studio):
     await studio.done({"action": "reopen", "board": "track.a"})
     again = await studio.send(opening("a"), {"action": "close", "board": "track.a"}, operation="once")
     assert "true" == again.headers["Idempotency-Replayed"]
-    assert [("same", "open")] * 2 == [(r["status"], r["board"]["state"]) for r in again.body["results"]]
+    assert [("opened", "open"), ("changed", "open")] == [
+        (result["status"], result["board"]["state"]) for result in again.body["results"]
+    ]
     other = await studio.send(opening("b"), operation="once")
     assert (422, "idempotency-mismatch") == (other.status, other.problem)
 

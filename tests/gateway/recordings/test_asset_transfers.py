@@ -127,8 +127,8 @@ async def test_a_map_is_uploaded_named_by_a_board_and_downloaded(
         assert expected == first.body == again.body
 
         [repeated] = await studio.operate(opening)
-        assert repeated["problem"]["type"].endswith("/not-found")
-        assert "another id" in repeated["problem"]["detail"]
+        assert early == repeated
+        assert "under another operation id" in repeated["problem"]["detail"]
         url = await studio.opened("monza", MAP)
         assert f"/v1/boards/track.monza/assets/{digest}" == url
         described = (await harness.get("/v1/boards/track.monza")).body["opened"]

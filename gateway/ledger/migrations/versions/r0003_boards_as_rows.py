@@ -210,7 +210,7 @@ def upgrade() -> None:
     _add_index("archived_windows_to_thin", "archived_windows", ["expires_at_ms"], text("stage = 'frozen'"))
     _add_index("archived_windows_to_forget", "archived_windows", ["end_ms"], _ARCHIVE_KEPT)
     op.add_column("submissions", Column("board_content", LargeBinary))
-    op.add_column("server_operations", Column("refused", Text))
+    op.add_column("server_operations", Column("answers", Text))
     is_postgres = op.get_context().dialect.name == "postgresql"
     _run("DROP TRIGGER submissions_facts_no_update" + (" ON submissions" if is_postgres else ""))
     for trigger, table, action, columns, when in _REFUSED:
