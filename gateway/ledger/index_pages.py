@@ -19,9 +19,6 @@ from gateway.shared_records import Standing, StoredBaseline
 from policies.vocabulary import State
 from validators.baseline import POPULATION, population_of
 
-SPAN: Final = 10_000
-"""Most events of all boards that one read walks past, however few of them are of its board."""
-
 LIST: Final = 64
 """Values in the list of a statement."""
 
@@ -89,18 +86,13 @@ _EVENT = select(
     events.c.at_ms,
 )
 _EVENTS_AFTER = Query(
-    _EVENT.where(
-        events.c.seq > bindparam("after"),
-        events.c.seq <= bindparam("upto"),
-        events.c.board == bindparam("board"),
-        _IS_OF_PLAYER,
-    )
+    _EVENT.where(events.c.board == bindparam("board"), events.c.seq > bindparam("after"), _IS_OF_PLAYER)
     .order_by(events.c.seq)
     .limit(bindparam("count"))
 )
 _NEWEST = Query(select(func.coalesce(func.max(events.c.seq), 0)))
 _EVENTS_BEFORE = Query(
-    _EVENT.where(events.c.seq < bindparam("before"), events.c.seq >= bindparam("least"), _IS_OF_PLAYER)
+    _EVENT.where(events.c.board == bindparam("board"), events.c.seq < bindparam("before"), _IS_OF_PLAYER)
     .order_by(events.c.seq.desc())
     .limit(bindparam("count"))
 )
@@ -120,7 +112,7 @@ class BoardEvent(NamedTuple):
 class BoardChanges(NamedTuple):
     """Events of a board up to `upto`, with the standings and baselines that they may have changed.
 
-    `is_newest` tells that no board has an event after `upto`.
+    `is_newest` tells that the board has no event after `upto`.
     """
 
     events: list[BoardEvent]
@@ -239,20 +231,17 @@ def summaries_of(submission_ids: Sequence[str]) -> Operation[dict[str, Submissio
 def changes_after(board: str, seq: int, *, now_ms: int, count: int) -> Operation[BoardChanges]:
     """Return events of a board after a sequence number, oldest first, with what their players have now.
 
-    At most `count` events are returned, and only those among the next SPAN events of all boards. Everything
-    is of one moment: if the events go up to the newest, nothing that happened on the board until then is
-    missing.
+    At most `count` events are returned. Everything is of one moment: if there are no more events, nothing
+    that happened on the board until then is missing.
     """
 
     async def work(tx: Transaction) -> BoardChanges:
         [[newest]] = await tx.rows(_NEWEST)
-        end = min(seq + SPAN, newest)
-        rows = await tx.rows(_EVENTS_AFTER, board=board, after=seq, upto=end, count=count)
+        rows = await tx.rows(_EVENTS_AFTER, board=board, after=seq, count=count)
         is_cut = len(rows) >= count
-        upto = rows[-1][0] if is_cut else max(seq, end)
-        is_newest = not is_cut and end == newest
+        upto = rows[-1][0] if is_cut else max(seq, newest)
         if not rows:
-            return BoardChanges([], [], [], upto, is_newest)
+            return BoardChanges([], [], [], upto, is_newest=True)
         board_events = [_event(row) for row in rows]
         players = sorted({event.player for event in board_events})
         windows = await live_windows(board, now_ms=now_ms)(tx)
@@ -261,21 +250,16 @@ def changes_after(board: str, seq: int, *, now_ms: int, count: int) -> Operation
         builds = {build for (build,) in await fetch_listed(tx, _BUILDS_LISTED, ids)}
         subjects = [*players, *map(population_of, sorted(builds)), POPULATION]
         learnt = await baselines_for(board, subjects)(tx)
-        return BoardChanges(board_events, current, learnt, upto, is_newest)
+        return BoardChanges(board_events, current, learnt, upto, not is_cut)
 
     return work
 
 
-def events_before(seq: int, *, count: int) -> Operation[tuple[list[BoardEvent], int]]:
-    """Return events of any board before a sequence number, newest first, and that from which they are all.
+def events_before(board: str, seq: int, *, count: int) -> Operation[list[BoardEvent]]:
+    """Return at most `count` events of a board before a sequence number, newest first."""
 
-    At most `count` events are returned, and only those among the SPAN events before.
-    """
-
-    async def work(tx: Transaction) -> tuple[list[BoardEvent], int]:
-        least = max(seq - SPAN, 1)
-        rows = await tx.rows(_EVENTS_BEFORE, before=seq, least=least, count=count)
-        return [_event(row) for row in rows], rows[-1][0] if len(rows) >= count else least
+    async def work(tx: Transaction) -> list[BoardEvent]:
+        return [_event(row) for row in await tx.rows(_EVENTS_BEFORE, board=board, before=seq, count=count)]
 
     return work
 

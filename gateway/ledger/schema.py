@@ -242,6 +242,9 @@ _IS_OF_BOARD: Final = text("player = ''")
 An event of a rollup has a player, though it has no submission either.
 """
 
+_IS_OF_PLAYER: Final = text("player != ''")
+"""The condition that an event is of a player. A query that is to use the index says it likewise."""
+
 VERIFIED: Final = "to_state = 'promoted' AND reason = 'verified'"
 """The condition that an event is a promotion by a replay."""
 
@@ -262,6 +265,7 @@ events = Table(
     _required("at_ms", Int64),
     Index("events_of_submission", "submission_id"),
     Index("events_of_board", "board", "seq", sqlite_where=_IS_OF_BOARD, postgresql_where=_IS_OF_BOARD),
+    Index("events_of_players", "board", "seq", sqlite_where=_IS_OF_PLAYER, postgresql_where=_IS_OF_PLAYER),
     _partial("events_verified", "board", "seq", where=VERIFIED),
     sqlite_strict=True,
 )

@@ -70,8 +70,7 @@ async def test_every_reader_of_the_log_passes_over_the_lives_of_boards(
     ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Spans with nothing else in them stop nobody, before, between and behind what is of submissions."""
-    for module in (log, index_pages):
-        monkeypatch.setattr(module, "SPAN", 8)
+    monkeypatch.setattr(log, "SPAN", 8)
     board = boards.board(tmp_path / "policies")
     followers = [
         LogFollower(ledger, DecisionEvents(clock=clock)),
@@ -107,9 +106,9 @@ async def test_every_reader_of_the_log_passes_over_the_lives_of_boards(
         seen += [event.seq for event in changes.events]
     assert [31, 62, 63] == seen
     before, back = newest + 1, []
-    while before > 1:
-        page, before = await ledger.read(index_pages.events_before(before, count=2))
+    while page := await ledger.read(index_pages.events_before("tiny", before, count=2)):
         back += [event.seq for event in page]
+        before = page[-1].seq
     assert [63, 62, 31] == back
     assert [Reason.ACCEPTED, Reason.ACCEPTED, Reason.VERIFIED] == [
         event.reason async for event in board_history.history_of_board(ledger, "tiny")

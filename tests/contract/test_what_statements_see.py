@@ -53,7 +53,6 @@ OF_EVERY_BOARD = {
     "archive.windows._TO_THIN": "the boards that are due",
     "derived.board_duties._DUE": "the boards that are due",
     "standings.anchors._ANCHORED": "anchored windows in turn, whatever their board",
-    "index_pages._EVENTS_BEFORE": "a rebuild walks the log backwards, and picks its board",
     "index_pages._NEWEST": "the newest event there is",
     "judgement.audits._HANDED_OUT": "workers are everybody's",
     "judgement.builds._STATUSES": "an edge knows every build",

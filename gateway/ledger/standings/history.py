@@ -7,13 +7,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import bindparam, or_, select
+from sqlalchemy import bindparam, literal_column, or_, select
 
 from gateway.ledger import queries
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.players.joins import players_joined_before
 from gateway.ledger.reads import ReadKind
-from gateway.ledger.schema import events, submissions
+from gateway.ledger.schema import Int64, events, submissions
 from gateway.ledger.submission_rows import stats_from
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from policies.errors import HistoryTooLong
@@ -23,7 +23,7 @@ from policies.vocabulary import State
 from policies.windows import Window
 
 SLICE: Final = 10_000
-"""Sequence numbers covered by one read, so that nobody waits long behind it."""
+"""Events of a board in one read, so that nobody waits long behind it."""
 
 PLAYERS: Final = 1_280
 """Players whose joins are looked up in one read."""
@@ -48,13 +48,24 @@ class Counting(NamedTuple):
 _e, _s = events.c, submissions.c
 _PROMOTED: Final = State.PROMOTED.value
 
+_OF_PLAYERS: Final = (
+    _e.board == bindparam("board"),
+    _e.seq > bindparam("after"),
+    _e.player != literal_column("''"),
+)
+_SLICE_END = Query(
+    select(_e.seq)
+    .where(*_OF_PLAYERS, _e.seq <= bindparam("newest"))
+    .order_by(_e.seq)
+    .offset(bindparam("passed", type_=Int64))
+    .limit(1)
+)
 _TURNS = Query(
     select(_e.to_state, _s.player, _s.score, _s.achieved_at_ms, _s.seq, _s.submission_id, _s.stats)
     .select_from(events.join(submissions, _s.submission_id == _e.submission_id))
     .where(
-        _e.seq > bindparam("after"),
+        *_OF_PLAYERS,
         _e.seq <= bindparam("upto"),
-        _e.board == bindparam("board"),
         _e.at_ms <= bindparam("at_ms"),
         or_(_e.to_state == _PROMOTED, _e.from_state == _PROMOTED),
         _s.achieved_at_ms >= bindparam("begin_ms"),
@@ -62,7 +73,7 @@ _TURNS = Query(
     )
     .order_by(_e.seq)
 )
-"""The submissions that began or ceased to count in a slice of the log."""
+"""The submissions that began or ceased to count in a slice of the board's log."""
 
 
 async def board_as_of(
@@ -82,9 +93,10 @@ async def board_as_of(
     """
     counting: dict[str, Counting] = {}
     ranking = Ranking(policy)
-    newest = await ledger.read(queries.newest_seq(), kind)
-    for after in range(0, newest, SLICE):
-        for to_state, *facts, stats in await ledger.read(_turns(policy.board, window, at_ms, after), kind):
+    newest, upto = await ledger.read(queries.newest_seq(), kind), 0
+    while upto < newest:
+        turns, upto = await ledger.read(_turns(policy.board, window, at_ms, upto, newest), kind)
+        for to_state, *facts, stats in turns:
             submission = counting_of(ranking, facts, stats)
             if to_state == _PROMOTED:
                 counting[submission.submission_id] = submission
@@ -159,16 +171,23 @@ def _standing(counting: Sequence[Counting], ranking: Ranking) -> Counting:
     return Counting(counting[0].player, *reached)
 
 
-def _turns(board: str, window: Window, at_ms: int, after: int) -> Operation[list[Row]]:
-    async def work(tx: Transaction) -> list[Row]:
-        return await tx.rows(
+def _turns(
+    board: str, window: Window, at_ms: int, after: int, newest: int
+) -> Operation[tuple[list[Row], int]]:
+    """Return what a slice of a board's log turned, and the event with which it ends."""
+
+    async def work(tx: Transaction) -> tuple[list[Row], int]:
+        ends = await tx.rows(_SLICE_END, board=board, after=after, newest=newest, passed=SLICE - 1)
+        upto = int(ends[0][0]) if ends else newest
+        rows = await tx.rows(
             _TURNS,
             board=board,
             at_ms=at_ms,
             after=after,
-            upto=after + SLICE,
+            upto=upto,
             begin_ms=window.begin_ms,
             end_ms=window.end_ms,
         )
+        return rows, upto
 
     return work

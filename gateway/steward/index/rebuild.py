@@ -187,12 +187,13 @@ class Rebuilder:
         """Fill the settled set with the decisions of the last hour, newest first."""
         before, since_ms = await self._ledger.read(queries.newest_seq()) + 1, self._clock() - SETTLED_MS
         for _ in range(0, SETTLED_EVENTS, PAGE):
-            page, before = await self._ledger.read(index_pages.events_before(before, count=PAGE))
-            ours = [event for event in page if event.board == self._board and event.at_ms > since_ms]
-            settled = [event for event in ours if _settles(event)]
+            page = await self._ledger.read(index_pages.events_before(self._board, before, count=PAGE))
+            recent = [event for event in page if event.at_ms > since_ms]
+            settled = [event for event in recent if _settles(event)]
             await generation.put_settled((event.submission_id, event.at_ms) for event in settled)
-            if before <= 1 or (page and page[-1].at_ms <= since_ms):
+            if len(recent) < PAGE:
                 return
+            before = page[-1].seq
 
     async def _catch_up(self, generation: Generation | ShardedGeneration, after: int) -> int:
         """Build again what changed after `after`; return the sequence number of the generation's state."""

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.index import keys
+from gateway.ledger import index_pages
 from gateway.settlement.settle import Decision, settle
 from gateway.steward.index import rebuild as rebuilding
 from gateway.steward.index import reconcile
@@ -15,6 +16,7 @@ from gateway.steward.index.rebuild import SETTLED_MS, Rebuilder
 from policies.errors import IndexUnavailable
 from policies.vocabulary import Reason, State
 from tests.support.duty import Duty
+from tests.support.ledger import new_submission
 
 SETTLED = keys.settled("tiny")
 
@@ -77,13 +79,18 @@ async def test_M18_a_rebuild_puts_exactly_the_last_hour_on_the_settled_set(
         "new": 1,
     }
     await duty.append(*ages_ms)
-    for submission_id, age_ms in ages_ms.items():
+    for number, (submission_id, age_ms) in enumerate(ages_ms.items()):
         await decide(duty, submission_id, at_ms=now_ms - age_ms)
+        await duty.ledger.append(new_submission(f"far-{number}", board="far", state=State.REJECTED))
     await duty.append("waits")
-    view = duty.view()
+    view, reads, read = duty.view(), [], index_pages.events_before
+    monkeypatch.setattr(
+        index_pages, "events_before", lambda *of, **count: reads.append(of) or read(*of, **count)
+    )
     await Rebuilder(duty.ledger, view.index, view.policy, clock=lambda: now_ms).rebuild()
     held = {
         name.decode(): now_ms - int(at_ms)
         for name, at_ms in duty.redis.zrange(SETTLED, 0, -1, withscores=True)
     }
     assert {name: age_ms for name, age_ms in ages_ms.items() if age_ms < SETTLED_MS} == held
+    assert 3 == len(reads), "it walks past no event of another board"

@@ -160,6 +160,7 @@ Table(
 )
 
 _IS_OF_BOARD: Final = text("player = ''")
+_IS_OF_PLAYER: Final = text("player != ''")
 _VERIFIED: Final = text("to_state = 'promoted' AND reason = 'verified'")
 _ARCHIVE_WORK: Final = text("changed_seq > 0 OR stage IN ('folding', 'copying', 'sweeping', 'forgetting')")
 _ARCHIVE_KEPT: Final = text("stage NOT IN ('forgetting', 'forgotten')")
@@ -204,6 +205,7 @@ def upgrade() -> None:
     """Add the tables, the indexes of what belongs to families, and those that find what is due."""
     metadata.create_all(op.get_bind(), checkfirst=False)
     _add_index("events_of_board", "events", ["board", "seq"], _IS_OF_BOARD)
+    _add_index("events_of_players", "events", ["board", "seq"], _IS_OF_PLAYER)
     _add_index("standings_of_player", "standings", ["player", "window", "board"], _STANDS_IN_FAMILY)
     _add_index("events_verified", "events", ["board", "seq"], _VERIFIED)
     _add_index("archived_windows_at_work", "archived_windows", ["board", "window"], _ARCHIVE_WORK)
