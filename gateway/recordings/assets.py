@@ -24,11 +24,11 @@ LOOKED_UP: Final = 32
 """Assets that are looked up at once, so that a batch of boards neither waits long nor fills the queue."""
 
 READERS: Final = 4
-"""Streams that read from the store at once: downloads take at most half of its threads from submissions."""
+"""Downloads that ask the store at once: they take at most half of its threads from submissions."""
 
 
 TURN_S: Final = 10.0
-"""Time that a stream waits for its turn: a store that stalls holds no download for longer."""
+"""Time that a download waits for its turn: a store that stalls holds no download for longer."""
 
 
 class Assets:
@@ -75,7 +75,8 @@ class Assets:
 
     async def size_bytes(self, digest: bytes) -> int:
         """Return the size of an asset that a board names. Raises RecordingLost if it is missing."""
-        size_bytes = await self._recordings.off_loop(self._recordings.assets.size, digest)
+        async with self._turn():
+            size_bytes = await self._recordings.off_loop(self._recordings.assets.size, digest)
         if size_bytes is None:
             raise lost(digest, "missing")
         if not 0 < size_bytes <= ASSET_BYTES:

@@ -54,21 +54,30 @@ class AssetTraffic:
 
     async def charge_upload(self, key_id: str, size_bytes: int) -> None:
         """Count an upload of a server. Raises `quota-exceeded` if its key has sent too much."""
-        quota = TransferQuota(keys.uploads(key_id), UPLOAD_RATE, UPLOAD_KIB)
-        wait_ms = await self._limit.wait_ms(size_bytes, quota)
-        if wait_ms:
-            raise quota_exceeded("uploads", UPLOAD_KIB, wait_ms, unit=BYTES)
+        quota = TransferQuota("upload", keys.uploads(key_id), UPLOAD_RATE, UPLOAD_KIB)
+        await self._charge(size_bytes, quota)
 
     async def charge_download(self, names: ClientName, size_bytes: int) -> None:
-        """Count a download. Raises `quota-exceeded` if the address or its network has read too much."""
+        """Count a download, one without a byte for a head.
+
+        Raises `quota-exceeded` if the address or its network has read too much.
+        """
         of_network = (DOWNLOAD_RATE.times(NETWORK_SHARE), DOWNLOAD_KIB.times(NETWORK_SHARE))
-        wait_ms = await self._limit.wait_ms(
+        of_address = keys.downloads(names.network, names.address)
+        await self._charge(
             size_bytes,
-            TransferQuota(keys.downloads(names.network, names.address), DOWNLOAD_RATE, DOWNLOAD_KIB),
-            TransferQuota(keys.downloads(names.network, ""), *of_network),
+            TransferQuota("address-download", of_address, DOWNLOAD_RATE, DOWNLOAD_KIB),
+            TransferQuota("network-download", keys.downloads(names.network, ""), *of_network),
         )
-        if wait_ms:
-            raise quota_exceeded("downloads", DOWNLOAD_KIB, wait_ms, unit=BYTES)
+
+    async def _charge(self, size_bytes: int, *quotas: TransferQuota) -> None:
+        refusal = await self._limit.charge(size_bytes, *quotas)
+        if refusal is None:
+            return
+        quota = refusal.quota
+        if refusal.is_of_kib:
+            raise quota_exceeded(f"{quota.name}-bytes", quota.kib, refusal.wait_ms, unit=BYTES)
+        raise quota_exceeded(f"{quota.name}s", quota.requests, refusal.wait_ms)
 
     @property
     def uploads(self) -> int:

@@ -41,6 +41,8 @@ async def send_asset(request: web.Request) -> web.StreamResponse:
     names = client_names(edge, request)
     with edge.asset_traffic.downloading(names):
         try:
+            if request.method == "HEAD":
+                await edge.asset_traffic.charge_download(names, 0)
             size_bytes = await edge.assets.size_bytes(digest)
             if request.method != "HEAD":
                 await edge.asset_traffic.charge_download(names, size_bytes)
@@ -79,5 +81,5 @@ async def _copy(
         async for part in parts:
             await response.write(part)
     except (RecordingLost, RecordingsUnavailable):
-        assert request.transport is not None
-        request.transport.abort()
+        if request.transport:  # the reader may have left
+            request.transport.abort()

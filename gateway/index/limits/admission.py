@@ -181,7 +181,7 @@ class KeyedLimit:
     async def wait_ms(self, name: str) -> int:
         """Return the milliseconds until `name` may come again; 0 means now, and charges one."""
         try:
-            wait_ms, _ = await self._script([self._key(name)], [1, *numbers_of(self._rate)])
+            wait_ms, *_ = await self._script([self._key(name)], [1, *numbers_of(self._rate)])
         except IndexUnavailable:
             [wait_ms] = self._local.charge(Cell(self._key(name), self._rate))
         return int(wait_ms)
@@ -203,7 +203,7 @@ class AddressLimit:
         """Return the milliseconds until the address may come again; 0 means now, and charges one."""
         arguments = chain(*map(numbers_of, self._rates))
         try:
-            wait_ms, _ = await self._script(
+            wait_ms, *_ = await self._script(
                 [self._key(network, address), self._key(network, "")], [1, *arguments]
             )
         except IndexUnavailable:

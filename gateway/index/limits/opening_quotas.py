@@ -45,7 +45,7 @@ class OpeningQuotas:
         names = [keys.opening_limit(family, kind, who) for kind, (who, _) in limits.items()]
         rates = [rate for _, rate in limits.values()]
         try:
-            wait_ms, at = await self._script(names, [1, *chain(*map(numbers_of, rates))])
+            wait_ms, at, _ = await self._script(names, [1, *chain(*map(numbers_of, rates))])
             waits_ms = [wait_ms if at == number else 0 for number in range(1, len(rates) + 1)]
         except IndexUnavailable:
             waits_ms = self._local.charge(*map(Cell, names, rates))

@@ -17,14 +17,23 @@ KIB: Final = 1024
 
 
 class TransferQuota(NamedTuple):
-    """The transfers and KiB that count under a key.
+    """The transfers and KiB that count under a key, and the name of their sender's kind in refusals.
 
     On a cluster, keys that are charged together share a slot.
     """
 
+    name: str
     key: str
     requests: Rate
     kib: Rate
+
+
+class TransferRefusal(NamedTuple):
+    """A quota that has no room, in transfers or in KiB (`is_of_kib`), and the time until it has (ms)."""
+
+    quota: TransferQuota
+    is_of_kib: bool
+    wait_ms: int
 
 
 class TransferLimit:
@@ -34,17 +43,22 @@ class TransferLimit:
         self._script = Script(client, "charge_limits")
         self._local = LocalLimiter()
 
-    async def wait_ms(self, size_bytes: int, *quotas: TransferQuota) -> int:
-        """Return the milliseconds until a transfer of this size fits; 0 means now, and charges it."""
+    async def charge(self, size_bytes: int, *quotas: TransferQuota) -> TransferRefusal | None:
+        """Charge a transfer of this size to all quotas, or to none if one has no room. Return that one."""
         kib = max(1, -(-size_bytes // KIB))
         try:
             arguments = chain.from_iterable(numbers_of(quota.requests, quota.kib) for quota in quotas)
-            wait_ms, _ = await self._script([quota.key for quota in quotas], [kib, *arguments])
+            wait_ms, at, is_of_kib = await self._script([quota.key for quota in quotas], [kib, *arguments])
         except IndexUnavailable:
-            wait_ms = self._charge_locally(kib, quotas)
-        return int(wait_ms)
+            return self._charge_locally(kib, quotas)
+        return TransferRefusal(quotas[at - 1], bool(is_of_kib), wait_ms) if wait_ms else None
 
-    def _charge_locally(self, kib: int, quotas: Sequence[TransferQuota]) -> int:
+    def _charge_locally(self, kib: int, quotas: Sequence[TransferQuota]) -> TransferRefusal | None:
         requests = [Cell(f"{quota.key} requests", quota.requests) for quota in quotas]
         sizes = [Cell(f"{quota.key} kib", quota.kib, kib) for quota in quotas]
-        return max(self._local.charge(*requests, *sizes))
+        waits_ms = self._local.charge(*requests, *sizes)
+        of_requests, of_kib = waits_ms[: len(quotas)], waits_ms[len(quotas) :]
+        for quota, wait_ms, kib_wait_ms in zip(quotas, of_requests, of_kib, strict=True):
+            if wait_ms or kib_wait_ms:
+                return TransferRefusal(quota, kib_wait_ms > wait_ms, max(wait_ms, kib_wait_ms))
+        return None

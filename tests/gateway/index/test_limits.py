@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,8 +20,10 @@ from gateway.index.limits.admission import (
     SubmissionLimits,
 )
 from gateway.index.limits.refusals import LocalCounts
+from gateway.index.limits.transfer_limit import TransferLimit, TransferQuota
 from gateway.index.scripts import script_source
 from gateway.shared_records import StoredBaseline
+from policies.errors import IndexUnavailable
 from policies.limits import Limits, Rate, RefusalLimits
 from tests.support.valkey import ValkeyServer
 from validators.baseline import EMPTY, PromotedScore, running_baseline_of
@@ -228,6 +231,33 @@ async def test_R10_a_limit_without_a_clock_to_wait_for_expires(client: Redis):
     assert [0, 0] == [await limit.wait_ms("a") for _ in range(2)]
     assert 900 < await limit.wait_ms("a") <= 1000
     assert 1000 < await client.pttl("limit:a") <= 2001
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+async def test_a_refused_transfer_names_the_quota_without_room(
+    client: Redis, monkeypatch: pytest.MonkeyPatch, *, is_away: bool
+):
+    """Of several the first, in transfers or in KiB, whichever takes longer. A refused transfer costs nothing."""
+    limit = TransferLimit(client)
+    if is_away:
+        monkeypatch.setattr(limit, "_script", away)
+    few, many = Rate(per_minute=1, burst=2), Rate(per_minute=60, burst=1000)
+    ours = TransferQuota("ours", "{t}:ours", requests=few, kib=many)
+    theirs = TransferQuota("theirs", "{t}:theirs", requests=many, kib=Rate(per_minute=1, burst=5))
+
+    async def refusal(kib: int, *quotas: TransferQuota) -> tuple[str, bool] | None:
+        refused = await limit.charge(kib * 1024, *quotas)
+        assert refused is None or 0 < refused.wait_ms <= 300_000
+        return refused and (refused.quota.name, refused.is_of_kib)
+
+    assert [None, ("theirs", True)] == [await refusal(4, ours, theirs) for _ in range(2)]
+    assert None is await refusal(0, ours, theirs)
+    assert ("ours", False) == await refusal(1, ours, theirs)
+    assert ("theirs", True) == await refusal(1, theirs, ours)
+
+
+async def away(*_: Any) -> Any:
+    raise IndexUnavailable("away")
 
 
 @pytest.mark.parametrize("per_minute", [1, 7, 59, 60, 61, 999_983, 10_000_000])

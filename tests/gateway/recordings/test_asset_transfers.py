@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
@@ -21,10 +22,12 @@ from scoregate_client import DamagedAsset, ScoregateClient, ScoregateError, Serv
 
 from gateway.edge.admission.seats import Seats
 from gateway.edge.assets import asset_traffic
+from gateway.edge.assets.download import _copy
 from gateway.index import keys
+from gateway.index.limits.admission import LocalLimiter
 from gateway.recordings.recording_store import ASSETS, condemned_name, kept_name
 from gateway.runtime.settings import Settings
-from policies.errors import IndexUnavailable
+from policies.errors import IndexUnavailable, RecordingLost
 from policies.limits import Rate
 from policies.opened_board import ASSET_BYTES
 from tests.support.asset_files import MIB, OCTETS, a_map, digest_text, upload, upload_path
@@ -330,7 +333,10 @@ async def test_slow_uploads_of_one_key_leave_places_to_others(studio: Studio):
 async def test_a_key_uploads_and_an_address_downloads_only_so_many_bytes(
     studio: Studio, monkeypatch: pytest.MonkeyPatch
 ):
-    """With Redis and without it; a copy that the reader has, a head, and a repetition of a refusal cost nothing."""
+    """With Redis and without it; a copy that the reader has and a repetition of a refusal cost nothing.
+
+    A refusal names the limit that has no room.
+    """
     url = await studio.served(MAP)
     slow = Rate(per_minute=1, burst=700)
     monkeypatch.setattr(asset_traffic, "UPLOAD_KIB", slow)
@@ -344,14 +350,21 @@ async def test_a_key_uploads_and_an_address_downloads_only_so_many_bytes(
         async with RawConnection(studio.harness.authority) as connection:
             refused = await studio.raw(connection, MAP)
         assert (429, "quota-exceeded") == said(refused)
-        assert '"uploads";q=716800;qu="content-bytes";w=42000' == refused.headers["RateLimit-Policy"]
+        assert '"upload-bytes";q=716800;qu="content-bytes";w=42000' == refused.headers["RateLimit-Policy"]
         assert 0 < int(refused.headers["Retry-After"])
         read = studio.harness.get
         assert [200, 429, 429] == [(await read(url)).status for _ in range(3)]
-        assert '"downloads"' in (await read(url)).headers["RateLimit"]
-        head = await studio.harness.send(Request("HEAD", url, b""))
+        limit = '"address-download-bytes";q=716800;qu="content-bytes";w=42000'
+        assert limit == (await read(url)).headers["RateLimit-Policy"]
+        await client.flushall()
+        studio.harness.edge.asset_traffic._limit._local = LocalLimiter()
+        with monkeypatch.context() as fewer:
+            fewer.setattr(asset_traffic, "DOWNLOAD_RATE", Rate(per_minute=1, burst=3))
+            heads = [await studio.harness.send(Request("HEAD", url, b"")) for _ in range(4)]
+        assert [200, 200, 200, 429] == [head.status for head in heads]
+        assert '"address-downloads";q=3;w=180' == heads[3].headers["RateLimit-Policy"]
         known = await studio.harness.send(Request("GET", url, b"", {"If-None-Match": "*"}))
-        assert [200, 304] == [head.status, known.status]
+        assert 304 == known.status
     assert key_slot(keys.downloads("n", "a").encode()) == key_slot(keys.downloads("n", "").encode())
 
 
@@ -398,6 +411,26 @@ async def test_who_does_not_read_is_cut_off(own_settings: Settings):
             await until(lambda: downloading(1))
             await until(lambda: downloading(0))
         assert content == (await studio.harness.get(url)).raw
+
+
+async def test_a_reader_who_has_left_is_told_of_no_damage():
+    """The connection is gone, so there is none to cut, and it is no fault of ours."""
+    sent: list[bytes] = []
+
+    async def prepared(_request: Any) -> None:
+        return None
+
+    async def written(part: bytes) -> None:
+        sent.append(part)
+
+    async def parts() -> AsyncGenerator[bytes, None]:
+        yield b"the first"
+        raise RecordingLost("altered")
+
+    request: Any = SimpleNamespace(method="GET", transport=None)
+    response: Any = SimpleNamespace(prepare=prepared, write=written)
+    await _copy(request, response, parts())
+    assert [b"the first"] == sent
 
 
 async def test_a_damaged_file_is_never_whole_to_a_reader(studio: Studio, tmp_path: Path):

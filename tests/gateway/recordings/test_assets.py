@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -151,27 +151,33 @@ async def test_what_cannot_be_an_asset_is_none(recordings: Recordings):
 async def test_streams_leave_the_store_to_others(recordings: Recordings, monkeypatch: pytest.MonkeyPatch):
     """However many read at once, few of the store's threads work for them; each gets its file, a part at a time."""
     assets, content = Assets(recordings), bytes(range(256)) * (PART_BYTES // 256) + b"the rest"
-    digest, part = await assets.store(content), recordings.assets.part
+    digest = await assets.store(content)
     most, under_way, lock = 0, 0, threading.Lock()
 
-    def counted(*asked: Any) -> bytes | None:
-        nonlocal most, under_way
-        with lock:
-            under_way += 1
-            most = max(most, under_way)
-        time.sleep(0.01)
-        with lock:
-            under_way -= 1
-        return part(*asked)
+    def counted(ask: Callable[..., Any]) -> Callable[..., Any]:
+        def answer(*asked: Any) -> Any:
+            nonlocal most, under_way
+            with lock:
+                under_way += 1
+                most = max(most, under_way)
+            time.sleep(0.01)
+            with lock:
+                under_way -= 1
+            return ask(*asked)
 
-    monkeypatch.setattr(recordings.assets, "part", counted)
+        return answer
 
     async def parts_read() -> list[bytes]:
         return [part async for part in assets.parts(digest, len(content))]
 
+    monkeypatch.setattr(recordings.assets, "part", counted(recordings.assets.part))
     streams = await asyncio.gather(*(parts_read() for _ in range(20)))
     assert [[content[:PART_BYTES], b"the rest"]] * 20 == streams
     assert READERS == most
+    most = 0
+    monkeypatch.setattr(recordings.assets, "size", counted(recordings.assets.size))
+    assert [len(content)] * 20 == await asyncio.gather(*(assets.size_bytes(digest) for _ in range(20)))
+    assert READERS == most, "they ask for the size as well"
 
 
 async def test_a_stream_waits_for_its_turn_only_so_long(
