@@ -75,6 +75,7 @@ class Catalogue:
         self._clock = clock
         self._lookups: Batcher[str, Board | None] = Batcher(self._read, limit=READ_TOGETHER, waiting=WAITING)
         self._under_way: set[str] = set()
+        self._queued: dict[str, asyncio.Future[Board | None]] = {}
 
     @property
     def of_files(self) -> Mapping[str, Board]:
@@ -176,11 +177,14 @@ class Catalogue:
             self._under_way.add(name)
 
     async def _look_up(self, name: str) -> Board | None:
-        try:
-            lookup = self._lookups.ask(name)
-        except IndexUnavailable:
-            raise LedgerOverloaded("too many lookups of boards wait") from None
-        return await lookup
+        lookup = self._queued.get(name)
+        if lookup is None:
+            try:
+                lookup = self._queued[name] = self._lookups.ask(name)
+            except IndexUnavailable:
+                raise LedgerOverloaded("too many lookups of boards wait") from None
+        # One caller that gives up must not take the answer from the others.
+        return await asyncio.shield(lookup)
 
     async def _read_again(self, name: str, known: _KnownBoard) -> Board | None:
         try:
@@ -193,6 +197,8 @@ class Catalogue:
 
     async def _read(self, names: Sequence[str]) -> Sequence[Board | None]:
         distinct = list(dict.fromkeys(names))
+        for name in distinct:  # whoever asks from now on may know of a later change than this query sees
+            self._queued.pop(name, None)
         assert self._lookup is not None, "board() asks for nothing without it"
         try:
             read_s = self._clock()

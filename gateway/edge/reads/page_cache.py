@@ -97,21 +97,25 @@ class PageCache:
 
         Raises LedgerUnavailable if a family's board has to be read again, and cannot be.
         """
-        page = self._pages.get(request.raw_path)
-        if page is None:
-            return None
-        if page.until_ms <= request.app[EDGE].clock() or not await _is_of_today(request, page.board):
-            self._forget(request.raw_path)
-            return None
-        if page.is_in_cache:
-            self._pages.move_to_end(request.raw_path)
+        target = request.raw_path
+        page = self._pages.get(target)
+        while page is not None and not await _is_current(request, page):
+            if page.is_in_cache:
+                self._forget(target)
+            page = self._pages.get(target)  # another reader may have added a newer one meanwhile
+        if page is not None and page.is_in_cache:
+            self._pages.move_to_end(target)
         return page
 
     def remember(
         self, request: web.Request, board: Board, window: str, render: Render, *, until_ms: int = FOREVER_MS
     ) -> CachedPage:
-        """Add the page of the request's target."""
+        """Add the page of the request's target, unless another reader has just added it, and return it."""
         target = request.raw_path
+        known = self._pages.get(target)
+        is_known = known is not None and known.board is board and known.window == window
+        if known is not None and is_known and known.until_ms > request.app[EDGE].clock():
+            return known
         self._forget(target)
         page = self._pages[target] = CachedPage(target, board, window, render, until_ms)
         self._grow(page.size_bytes)
@@ -182,9 +186,12 @@ class PageCache:
             self._forget(next(iter(self._pages)))
 
 
-async def _is_of_today(request: web.Request, board: Board) -> bool:
-    """Return whether a board is as it was when its page was kept, and was not deleted since."""
-    return board.family is None or await request.app[EDGE].catalogue.board(board.name) is board
+async def _is_current(request: web.Request, page: CachedPage) -> bool:
+    """Return whether a page's target means the same still, and its board was neither changed nor deleted."""
+    board, edge = page.board, request.app[EDGE]
+    if page.until_ms <= edge.clock():
+        return False
+    return board.family is None or await edge.catalogue.board(board.name) is board
 
 
 def revalidated(request: web.Request, response: web.Response) -> web.Response:

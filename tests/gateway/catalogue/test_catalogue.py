@@ -164,6 +164,29 @@ async def test_more_lookups_than_may_wait_are_refused(policies: Policies, monkey
     assert [["track.n0", "track.n1"], ["track.n2"]] == rows.queries
 
 
+async def test_one_name_takes_one_place_however_many_ask_for_it(
+    policies: Policies, monkeypatch: pytest.MonkeyPatch
+):
+    """One that gives up takes the answer from nobody. Who asks while a query runs may know more than it: another follows."""
+    monkeypatch.setattr(rooms, "WAITING", 2)
+    rows = Rows("track.a")
+    rows.may_answer.clear()
+    catalogue = opened(policies, rows, [0.0])
+    asking = [asyncio.create_task(catalogue.board("track.a")) for _ in range(50)]
+    await asyncio.sleep(0)
+    asking[0].cancel()
+    await asyncio.sleep(0)
+    late = [asyncio.create_task(catalogue.board("track.a")) for _ in range(50)]
+    await asyncio.sleep(0)
+    assert [["track.a"]] == rows.queries
+    rows.may_answer.set()
+    answers = await asyncio.gather(*asking[1:], *late)
+    assert answers[0]
+    assert all(answer is answers[0] for answer in answers)
+    assert [["track.a"]] * 2 == rows.queries
+    assert asking[0].cancelled()
+
+
 async def test_a_deleted_board_is_served_only_to_those_who_settle(policies: Policies):
     """An edge finds none; a worker finds it, since what was received before reaches its verdict."""
     rows = Rows("track.a")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from gateway.index import keys
 from gateway.index.board_index import BoardIndex
 from gateway.index.inspection import Inspection
 from gateway.shared_records import Change
+from policies.loader import Board
 from policies.vocabulary import State
 from tests.gateway.edge.conftest import KINDS
 from tests.gateway.edge.test_cursors import change, whole  # noqa: F401 - a fixture
@@ -299,6 +302,37 @@ async def test_what_is_not_of_the_index_is_not_kept(harness: Harness, index: Boa
     cache, request = PageCache(), a_request(harness, "/top", {EDGE: harness.edge})
     page = cache.remember(request, harness.edge.catalogue.of_files["vault"], "alltime", render)
     assert [b"0", b"1"] == [(await cache.answer(request, page)).body for _ in range(2)]
+
+
+async def test_readers_who_looked_at_an_old_page_find_the_new_one(harness: Harness):
+    """However many waited to hear that a family's board has changed, its page is drawn once, for all of them."""
+    old, new = (replace(harness.edge.catalogue.of_files["vault"], family="track") for _ in range(2))
+    is_told = asyncio.Event()
+
+    async def told(_name: str) -> Board:
+        await is_told.wait()
+        return new
+
+    edge: Any = SimpleNamespace(clock=lambda: 1_000, catalogue=SimpleNamespace(board=told))
+    cache, request = PageCache(), a_request(harness, "/top", {EDGE: edge})
+
+    async def render() -> RenderedPage:
+        return RenderedPage(b"x")
+
+    cache.remember(request, old, "alltime", render)
+    readers = [asyncio.create_task(cache.page_of(request)) for _ in range(5)]
+    await asyncio.sleep(0)
+    fresh = cache.remember(request, new, "alltime", render, until_ms=2_000)
+    is_told.set()
+    assert [fresh] * 5 == await asyncio.gather(*readers)
+    assert fresh is cache.remember(request, new, "alltime", render), "another reader was as fast"
+    others = [
+        cache.remember(request, old, "alltime", render),
+        cache.remember(request, old, "daily:2026-01-01", render, until_ms=1_000),
+        cache.remember(request, old, "daily:2026-01-01", render),
+    ]
+    assert 4 == len({fresh, *others})
+    assert [False, False, False, True] == [page.is_in_cache for page in (fresh, *others)]
 
 
 async def test_the_least_read_page_is_given_up(harness: Harness, index: BoardIndex):
