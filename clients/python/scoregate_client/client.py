@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from .assets import OCTETS, AssetReads
+from .assets import OCTETS, UPLOAD_TIMEOUT, AssetReads
 from .connection import board_path, json_bytes, segment
 from .families import FamilyReads, board_outcomes, family_path
 from .feed import FEED_TIMEOUT, FeedEvent, follow
@@ -296,7 +296,8 @@ class ServerClient(FamilyReads, AssetReads):
         """
         name = sha256(content).hexdigest()
         path = f"{family_path(family)}/assets/{name}"
-        return str((await self._send_signed("PUT", path, content, OCTETS, self._sign))["asset"])
+        answer = await self._send_signed("PUT", path, content, OCTETS, self._sign, UPLOAD_TIMEOUT)
+        return str(answer["asset"])
 
     async def _batch(self, path: str, operations: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         answer = await self._post_signed(path, [dict(operation) for operation in operations], self._sign)

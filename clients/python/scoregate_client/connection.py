@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import quote, urlencode
 
 import aiohttp
 from yarl import URL
 
-from .errors import UNREACHED, ScoregateError, no_answer
+from .errors import UNREACHED, DamagedAsset, ScoregateError, no_answer
 from .signing import CONTENT_TYPE, Target
 
 FIRST_PAUSE_S = 0.5
@@ -24,6 +24,19 @@ TIMEOUT = aiohttp.ClientTimeout(total=30)
 
 Sign = Callable[[Target, bytes, int], dict[str, str]]
 """Returns header fields for a target, a body, and the time of the signature (Unix seconds)."""
+Answer = TypeVar("Answer")
+Read = Callable[[aiohttp.ClientResponse], Awaitable[Answer]]
+"""Reads the body of an answer. It may raise DamagedAsset for one that should be asked for again."""
+
+
+class _Request(NamedTuple):
+    """A request, and the time that one attempt may take: None for that of the session."""
+
+    method: str
+    url: URL
+    headers: Mapping[str, str]
+    body: bytes | None
+    within: aiohttp.ClientTimeout | None
 
 
 class Connection:
@@ -66,16 +79,26 @@ class Connection:
         return await self._send_signed("POST", path, json_bytes(document), CONTENT_TYPE, sign)
 
     async def _send_signed(
-        self, method: str, path: str, body: bytes, content_type: str, sign: Sign
+        self,
+        method: str,
+        path: str,
+        body: bytes,
+        content_type: str,
+        sign: Sign,
+        within: aiohttp.ClientTimeout | None = None,
     ) -> dict[str, Any]:
         url = self._url(path)
         target = Target(method, authority(url), url.raw_path, url.raw_query_string, content_type)
+
+        async def send(now_s: int) -> dict[str, Any]:
+            return await self._send(method, url, sign(target, body, now_s), body, within=within)
+
         try:
-            return await self._send(method, url, sign(target, body, int(self._clock())), body)
+            return await send(int(self._clock()))
         except ScoregateError as refusal:
             if refusal.name != "signature-expired" or refusal.server_time is None:
                 raise
-            return await self._send(method, url, sign(target, body, refusal.server_time), body)
+            return await send(refusal.server_time)
 
     async def _get(
         self, path: str, headers: Mapping[str, str] | None = None, **query: str | int
@@ -90,31 +113,54 @@ class Connection:
         body: bytes | None,
         *,
         repeatable: bool = True,
+        within: aiohttp.ClientTimeout | None = None,
     ) -> dict[str, Any]:
-        """Return the answer; send again after a 503 and, if `repeatable`, after a lost connection."""
+        """Return the JSON object of an answer."""
+        request = _Request(method, url, headers, body, within)
+        return await self._sent_until_answered(request, _document, repeatable=repeatable)
+
+    async def _download(self, path: str, read: Read[Answer], within: aiohttp.ClientTimeout) -> Answer:
+        """Return what `read` makes of the answer, which is asked for again if it is damaged."""
+        return await self._sent_until_answered(_Request("GET", self._url(path), {}, None, within), read)
+
+    async def _sent_until_answered(
+        self, request: _Request, read: Read[Answer], *, repeatable: bool = True
+    ) -> Answer:
+        """Return the answer; send again after a 503 and, if `repeatable`, after no whole answer."""
         for attempt in range(1, self._attempts + 1):
             is_last = attempt == self._attempts
             pause_s = min(FIRST_PAUSE_S * 2 ** (attempt - 1), LONGEST_PAUSE_S)
             try:
-                status, retry_after, document = await self._exchange(method, url, headers, body)
+                return await self._exchange(request, read)
             except UNREACHED as error:
                 if not repeatable or is_last:
                     raise no_answer(error) from error
-            else:
-                if status < HTTPStatus.MULTIPLE_CHOICES and document:
-                    return document
-                pause_s = _pause_of(retry_after, pause_s)
-                if status != HTTPStatus.SERVICE_UNAVAILABLE or is_last or pause_s > LONGEST_PAUSE_S:
-                    raise ScoregateError(status, document)
+            except DamagedAsset:
+                if is_last:
+                    raise
+            except ScoregateError as refusal:
+                pause_s = pause_s if refusal.retry_after_s is None else refusal.retry_after_s
+                is_busy = refusal.status == HTTPStatus.SERVICE_UNAVAILABLE
+                if not is_busy or is_last or pause_s > LONGEST_PAUSE_S:
+                    raise
             await asyncio.sleep(pause_s)
         raise AssertionError("unreachable")
 
-    async def _exchange(
-        self, method: str, url: URL, headers: Mapping[str, str], body: bytes | None
-    ) -> tuple[int, str | None, dict[str, Any]]:
-        request = self._opened().request(method, url, headers=headers, data=body, allow_redirects=False)
-        async with request as response:
-            return response.status, response.headers.get("Retry-After"), document_of(await response.read())
+    async def _exchange(self, request: _Request, read: Read[Answer]) -> Answer:
+        own = {} if request.within is None else {"timeout": request.within}
+        exchange = self._opened().request(
+            request.method,
+            request.url,
+            headers=request.headers,
+            data=request.body,
+            allow_redirects=False,
+            **own,
+        )
+        async with exchange as response:
+            if response.status < HTTPStatus.MULTIPLE_CHOICES:
+                return await read(response)
+            problem = document_of(await response.read())
+            raise ScoregateError(response.status, problem, _seconds(response.headers.get("Retry-After")))
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -160,7 +206,14 @@ def document_of(body: bytes) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def _pause_of(retry_after: str | None, otherwise_s: float) -> float:
+async def _document(response: aiohttp.ClientResponse) -> dict[str, Any]:
+    document = document_of(await response.read())
+    if not document:
+        raise ScoregateError(response.status, {})
+    return document
+
+
+def _seconds(retry_after: str | None) -> float | None:
     if retry_after is None or not (retry_after.isascii() and retry_after.isdigit()):
-        return otherwise_s
+        return None
     return float(retry_after)

@@ -18,11 +18,13 @@ class DamagedAsset(Exception):
 class ScoregateError(Exception):
     """A refusal of the gateway: HTTP status, stable name, and the whole problem document (RFC 9457).
 
-    The status is 0 if the gateway could not be reached, or its answer did not arrive.
+    The status is 0 if the gateway could not be reached, or its answer did not arrive. `retry_after_s` is the
+    time (s) after which the gateway takes the request again, if it says so.
     """
 
-    def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
+    def __init__(self, status: int, problem: Mapping[str, Any], retry_after_s: float | None = None) -> None:
         self.status = status
+        self.retry_after_s = retry_after_s
         self.problem = dict(problem)
         super().__init__(
             f"{status} {self.name}: {problem.get('detail') or problem.get('title') or 'no detail'}"

@@ -476,6 +476,48 @@ async def test_the_clients_store_and_download_a_map(studio: Studio, tmp_path: Pa
         await client.asset("track.monza", digest)
 
 
+async def test_the_python_client_comes_again_for_a_map_when_it_is_told_to(monkeypatch: pytest.MonkeyPatch):
+    """After a 503 and a damaged file alike; not if the gateway wants it to wait for long."""
+    pauses: list[float] = []
+
+    async def note(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr("scoregate_client.connection.asyncio", SimpleNamespace(sleep=note))
+    answers = iter(["7", b"damaged", "soon", MAP, "31"])
+
+    async def answer(_: web.Request) -> web.Response:
+        told = next(answers)
+        if isinstance(told, bytes):
+            return web.Response(body=told)
+        return web.Response(status=503, headers={"Retry-After": told})
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", answer)
+    async with TestServer(app) as gateway, ScoregateClient(str(gateway.make_url(""))) as client:
+        assert MAP == await client.asset("track.monza", f"sha256:{digest_text(MAP)}")
+        assert [7, 1, 2] == pauses
+        with pytest.raises(ScoregateError) as refused:
+            await client.asset("track.monza", f"sha256:{digest_text(MAP)}")
+    assert (503, 31, 3) == (refused.value.status, refused.value.retry_after_s, len(pauses))
+
+
+async def test_an_upload_of_the_python_client_may_take_longer_than_its_other_requests():
+    """Whatever the session allows for a request."""
+
+    async def stored(request: web.Request) -> web.Response:
+        await request.read()
+        await asyncio.sleep(0.2)
+        return web.json_response({"asset": request.path})
+
+    app = web.Application()
+    app.router.add_put("/{path:.*}", stored)
+    short, private = aiohttp.ClientTimeout(total=0.1), Ed25519PrivateKey.generate()
+    async with TestServer(app) as gateway, aiohttp.ClientSession(timeout=short) as session:
+        server = ServerClient(str(gateway.make_url("")), "eu-1", private, session=session, attempts=1)
+        assert upload_path(MAP) == await server.store_asset("track", MAP)
+
+
 @pytest.mark.parametrize(
     ("content", "why"), [(b"not the map", "its digest"), (bytes(ASSET_BYTES + 1), "more than 8388608 bytes")]
 )
