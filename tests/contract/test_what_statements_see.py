@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from gateway.ledger.schema import metadata
 from tests.support import ordering, strangers
 from tests.support.strangers import BOARD_STATES, DELIVERIES, KINDS, STAGES, STATES, World
 
@@ -174,7 +173,7 @@ def test_what_is_in_another_state_is_not_seen(world: World, column: str):
 def test_what_has_been_emptied_is_not_seen(world: World, column: str):
     """A standing whose last run was revoked has no rank and hides nobody; a key is revoked once, a webhook disabled once."""
     table, name = column.split(".")
-    value = strangers.cell(metadata.tables[table], name, {})
+    value = strangers.value_in(table, name, {})
     seen = world.seen(table, name, (None, value))
     only = {
         "None": named(KNOWN["only_without"].get(column, {})),

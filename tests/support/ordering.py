@@ -73,7 +73,7 @@ def _rows(chance: random.Random, fixed: set[str], keys: Sequence[str]) -> list[d
         row: dict[str, Any] = {}
         for name in sorted(strangers.TABLE_OF.keys() - (fixed - set(keys))):
             shared = chance.choice((20, 40, 60, 80)) if name in keys[:-1] and name != "seq" else number
-            row[name] = _told(strangers.cell(strangers.TABLE_OF[name], name, HOME), shared)
+            row[name] = _told(strangers.value_in(strangers.TABLE_OF[name].name, name, HOME), shared)
         found.setdefault(tuple(row[key] for key in keys), row)
     return list(found.values())
 
@@ -95,7 +95,7 @@ def _answer(rows: Sequence[Values], name: str, mood: Values) -> list[str]:
             there: set[Any] = set()
             for row in rows:
                 given: Mapping[str, Any] = {**HOME, **mood, **row}
-                cells = [strangers.cell(table, each.name, given) for each in table.columns]
+                cells = [strangers.value_in(table.name, each.name, given) for each in table.columns]
                 key = tuple(cell for cell, each in zip(cells, table.columns, strict=True) if each.primary_key)
                 if key not in there and given.get(WITHOUT) != table.name:
                     there.add(key)

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import closing, contextmanager
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import BigInteger, LargeBinary, Table
+from sqlalchemy import BigInteger, Column, LargeBinary
 
 from gateway.ledger.schema import metadata
 from gateway.ledger.transaction import Query
@@ -169,7 +170,7 @@ def of_tables(tables: Iterable[str]) -> dict[str, Query]:
 
 def other_than(column: str) -> Any:
     """Another value of a column than that of the row that is asked for."""
-    own = cell(TABLE_OF[column], column, HOME)
+    own = value_in(TABLE_OF[column].name, column, HOME)
     return own - 1 if isinstance(own, int) else own * 2
 
 
@@ -209,18 +210,16 @@ class World:
         found: set[str] = set()
         tables = [name for name, table in metadata.tables.items() if column in table.columns]
         known = of_tables(tables)
-        for mood in MOODS:
+        for mood, concerned in by_mood(known, MOODS):
+            named = _tables_of_all(concerned - found)
             with self._undone():
-                self._put({**HOME, **mood})
+                self._put({**HOME, **mood}, named)
                 self._empty([] if at_home else tables)
-                alone = {
-                    name: self._answer(query, mood) for name, query in known.items() if name not in found
-                }
+                alone = {name: self._answer(known[name], mood) for name in concerned - found}
                 for number in (NUMBER, NUMBER - 10, NUMBER + 10):
                     moved = dict.fromkeys(SHIFTED, number) | {"submission_id": f"run-{number}"}
-                    self._put(
-                        {**HOME, **(moved if number != NUMBER else {}), **mood, column: other_than(column)}
-                    )
+                    stranger = {column: other_than(column)}
+                    self._put({**HOME, **(moved if number != NUMBER else {}), **mood, **stranger}, named)
                 found |= {name for name in alone if alone[name] != self._answer(known[name], mood)}
         return found
 
@@ -237,7 +236,7 @@ class World:
 
         `beside` is a column of text that is compared together with this one.
         """
-        marks = MARKS[type(cell(metadata.tables[table], column, HOME))]
+        marks = MARKS[type(value_in(table, column, HOME))]
         texts = MARKS[str]
         sees = [
             self._seeing(table, {column: mark} | ({beside: text} if beside else {}), {})
@@ -267,11 +266,11 @@ class World:
             if re.match("UPDATE|INSERT.*CONFLICT", query.sqlite, re.DOTALL)
         }
         found: dict[str, set[str]] = {name: set() for name in writing}
-        for mood in MOODS:
+        for mood, concerned in by_mood(writing, MOODS):
             with self._undone():
-                self._put({**HOME, **mood})
-                for name, query in writing.items():
-                    found[name] |= self._changed(query, mood)
+                self._put({**HOME, **mood}, _tables_of_all(concerned))
+                for name in concerned:
+                    found[name] |= self._changed(writing[name], mood)
         return {name: sorted(columns) for name, columns in found.items()}
 
     def _empty(self, tables: Iterable[str]) -> None:
@@ -283,7 +282,7 @@ class World:
         values = dict(query.values({each.name: value_of(each, mood) for each in binds(query)}))
         if query.sqlite.startswith("INSERT"):
             others = [each for each in table.columns if each.name in values and not each.primary_key]
-            values |= {each.name: PUT[type(cell(table, each.name, {}))] for each in others}
+            values |= {each.name: PUT[type(value_in(table.name, each.name, {}))] for each in others}
         with self._undone():
             before = self._rows(table.name)
             self._connection.execute(query.sqlite, values)
@@ -294,25 +293,25 @@ class World:
 
     def _seeing(self, table: str, row: Values, asked_for: Values) -> set[str]:
         """The statements that see the row of a table while it has these values, in whatever mood."""
-        left = of_tables([table])
-        for mood in (*MOODS, *OF_FAMILIES):
+        known, found = of_tables([table]), set[str]()
+        for mood, concerned in by_mood(known, (*MOODS, *OF_FAMILIES)):
+            if not (left := concerned - found):
+                continue
             with self._undone():
-                self._put({**HOME, **mood, **row})
+                self._put({**HOME, **mood, **row}, _tables_of_all(left))
                 given = {**mood, **asked_for}
-                there = {name: self._answer(query, given) for name, query in left.items()}
+                there = {name: self._answer(known[name], given) for name in left}
                 self._connection.execute(f'DELETE FROM "{table}"')
-                left = {
-                    name: query for name, query in left.items() if there[name] == self._answer(query, given)
-                }
-        return of_tables([table]).keys() - left.keys()
+                found |= {name for name in left if there[name] != self._answer(known[name], given)}
+        return found
 
-    def _put(self, given: Values) -> None:
-        """Puts a row into each table; one that is there already stays as it is."""
-        for table in metadata.tables.values():
-            if table.name != given.get(WITHOUT):
-                row = [cell(table, column.name, given) for column in table.columns]
+    def _put(self, given: Values, tables: Iterable[str]) -> None:
+        """Puts a row into each of some tables; one that is there already stays as it is."""
+        for name in tables:
+            if name != given.get(WITHOUT):
+                row = [cell(column, given) for column in _columns(name)]
                 marks = ", ".join("?" * len(row))
-                self._connection.execute(f'INSERT OR IGNORE INTO "{table.name}" VALUES ({marks})', row)
+                self._connection.execute(f'INSERT OR IGNORE INTO "{name}" VALUES ({marks})', row)
 
     def _answer(self, query: Query, mood: Values) -> list[str]:
         """What a statement gives, or which rows it changed, took away or copied; nothing of it stays."""
@@ -343,14 +342,79 @@ class World:
             self._connection.execute("RELEASE world")
 
 
-def cell(table: Table, column: str, given: Values) -> Any:
-    """The value of a column."""
-    if column in given and (given[column] is not None or table.columns[column].nullable):
-        return given[column]
-    kind = table.columns[column].type
-    if isinstance(kind, BigInteger):
+def by_mood(known: Mapping[str, Query], moods: Iterable[Values]) -> Iterator[tuple[Values, AbstractSet[str]]]:
+    """Yield each mood with the statements to which it is another than those before.
+
+    A statement knows of a mood only what is a column of its tables, or what it is given.
+    """
+    seen: set[tuple[str, Hashable]] = set()
+    for mood in moods:
+        concerned = set[str]()
+        for name, query in known.items():
+            columns, tables = _all_columns(query.sqlite), tables_of(query)
+            matters = frozenset(
+                item
+                for item in mood.items()
+                if item[0] in columns or (item[0] == WITHOUT and item[1] in tables)
+            )
+            if (name, matters) not in seen:
+                seen.add((name, matters))
+                concerned.add(name)
+        if concerned:
+            yield mood, concerned
+
+
+@cache
+def _all_columns(text: str) -> set[str]:
+    """The columns of the tables that a statement names, and those of the values that it takes."""
+    own = {column.name for name in _tables(text) for column in metadata.tables[name].columns}
+    return own | {COLUMNS.get(each.column, each.column) for each in _all_binds(text)}
+
+
+def _tables_of_all(names: Iterable[str]) -> list[str]:
+    """The tables that some statements name."""
+    return sorted(set().union(*(tables_of(asked()[name]) for name in names)))
+
+
+class Cell(NamedTuple):
+    """A column of a table, and what stands in it unless something else is given."""
+
+    column: str
+    is_nullable: bool
+    default: Any
+
+
+@cache
+def _columns(table: str) -> tuple[Cell, ...]:
+    return tuple(
+        Cell(column.name, bool(column.nullable), _default(column))
+        for column in metadata.tables[table].columns
+    )
+
+
+def _default(column: Column[Any]) -> Any:
+    if isinstance(column.type, BigInteger):
         return NUMBER
-    return column.encode() if isinstance(kind, LargeBinary) else str(column)
+    return column.name.encode() if isinstance(column.type, LargeBinary) else str(column.name)
+
+
+@cache
+def _column(table: str, name: str) -> Cell:
+    return next(each for each in _columns(table) if each.column == name)
+
+
+def cell(column: Cell, given: Values) -> Any:
+    """The value of a column."""
+    if column.column in given:
+        value = given[column.column]
+        if value is not None or column.is_nullable:
+            return value
+    return column.default
+
+
+def value_in(table: str, column: str, given: Values) -> Any:
+    """The value of a column of a table."""
+    return cell(_column(table, column), given)
 
 
 def binds(query: Query) -> tuple[Bind, ...]:
@@ -379,7 +443,7 @@ def value_of(bind: Bind, mood: Values) -> Any:
     if bind.name in BOUND or bind.how in PAGE:
         return BOUND.get(bind.name, PAGE.get(bind.how))
     column = COLUMNS.get(bind.column, bind.column)
-    own = cell(TABLE_OF[column], column, {**HOME, **mood}) if column in TABLE_OF else NUMBER
+    own = value_in(TABLE_OF[column].name, column, {**HOME, **mood}) if column in TABLE_OF else NUMBER
     if bind.how == "=":
         return own
     kind = int if own is None else type(own)
