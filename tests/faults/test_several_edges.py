@@ -17,6 +17,7 @@ from gateway.deployment.run_files import running_parts
 from tests.support.boards import tiny_claim
 from tests.support.clock import ShiftedClock
 from tests.support.deployment import PATIENCE_S, Client, Deployment, deployed, ended, eventually
+from tests.support.forked_parts import FORK_PARTS
 from tests.support.harness import Harness, Run
 from tests.support.ledger import is_intact
 from tests.support.ports import free_port
@@ -38,7 +39,7 @@ class House:
         self.deployment = deployment
         self.metrics = metrics
         self.keeper: Process = deployment.start(
-            f"serve --edges {EDGES}", metrics_bind=metrics[0], shutdown_pause_s="0"
+            f"serve --edges {EDGES}", before=FORK_PARTS, metrics_bind=metrics[0], shutdown_pause_s="0"
         )
 
     def edges(self) -> list[int]:

@@ -10,13 +10,13 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
-from tests.support import boards
+from tests.support import boards, preloaded
 from tests.support.boards import tiny_claim
 from tests.support.clock import ShiftedClock
 from tests.support.deployment import Client
@@ -61,6 +61,8 @@ class Machine:
         self.after = folder / "srv" / "scoregate"
         boards.write_board(folder / "policies")
         self._running: list[subprocess.Popen[bytes]] = []
+        self._leaving = ExitStack()
+        self._at_hand, self._control = self._leaving.enter_context(preloaded.at_hand(self.environment))
 
     @property
     def environment(self) -> dict[str, str]:
@@ -71,6 +73,7 @@ class Machine:
             "SCOREGATE_RECORDING_INLINE_BYTES": "200",
             "SCOREGATE_RECONCILE_S": "0.2",
             "SCOREGATE_LEASE_S": "1",
+            "SCOREGATE_STEWARD_LEASE_S": "2",
             "SCOREGATE_REDISPATCH_S": "0.3",
             "SCOREGATE_LOG_LEVEL": "warning",
         }
@@ -81,10 +84,11 @@ class Machine:
         with self.log.open("ab") as log:
             shell = subprocess.Popen(
                 ["bash", "-euo", "pipefail", "-c", placed],
-                env=self.environment,
+                env=self.environment | self._at_hand,
                 cwd=self.folder,
                 stdout=log,
                 stderr=log,
+                pass_fds=[self._control],
                 start_new_session=True,
             )
         self._running.append(shell)
@@ -112,6 +116,11 @@ class Machine:
             shell.wait()
         self._running.clear()
 
+    def close(self) -> None:
+        """Ends every process, and takes the command away."""
+        self.kill()
+        self._leaving.close()
+
     async def is_answering(self) -> bool:
         host, port = self.authority.split(":")
         try:
@@ -131,7 +140,7 @@ def machine_in(folder: Path, postgres: PostgresServer | None = None) -> Iterator
     try:
         yield machine
     finally:
-        machine.kill()
+        machine.close()
 
 
 class Player:

@@ -16,13 +16,13 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryFile
-from typing import IO, Any, Final
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import IO, Any, Final, NamedTuple
 
 from gateway.runtime import failpoints
 
@@ -37,6 +37,8 @@ MODULES: Final = (
     "scoregate.parts",
 )
 """What the parts import once they are told which they are."""
+
+CALLER: Final = Path(__file__).with_name("preloaded_command.py")
 
 RUN: Final = "from scoregate.cli import main\nmain()"
 
@@ -114,9 +116,10 @@ def start(
         "words": list(words),
         "environment": dict(environment),
         "directory": str(Path.cwd()),
+        "umask": _umask(),
     }
     with told:
-        ends = [output.fileno(), errors.fileno(), told.fileno()]
+        ends = [told.fileno(), output.fileno(), errors.fileno()]
         socket.send_fds(_control(*_early(environment)), [json.dumps(request).encode()], ends)
     return Fork(ours)
 
@@ -133,6 +136,27 @@ def finished(
             process.kill()
         said = [_all_of(each) for each in (output, errors)]
     return subprocess.CompletedProcess(list(words), status, *said)
+
+
+@contextmanager
+def at_hand(environment: Mapping[str, str]) -> Iterator[tuple[dict[str, str], int]]:
+    """Have the `scoregate` of a shell be such a fork, with its parts, while the block runs.
+
+    Yields what the shell needs in its environment, and the descriptor that it has to inherit.
+    """
+    control = _control(*_early(environment))
+    with TemporaryDirectory(prefix="sg-bin-") as folder:
+        command = Path(folder) / "scoregate"
+        command.write_text(f"#!{sys.executable} -IS\n{CALLER.read_text()}")
+        command.chmod(0o755)
+        path = f"{folder}:{environment['PATH']}"
+        yield {"PATH": path, "PRELOADED": str(control.fileno())}, control.fileno()
+
+
+def _umask() -> int:
+    umask = os.umask(0o022)
+    os.umask(umask)
+    return umask
 
 
 def _all_of(file: IO[bytes]) -> str:
@@ -170,49 +194,80 @@ def serve(control: socket.socket) -> str:
     while True:
         for key, _ in selector.select():
             if key.fileobj is not control:
-                selector.unregister(key.fileobj)
-                _tell_end(key.fd, *key.data)
+                _note_end(selector, key)
                 continue
-            message, given, _, _ = socket.recv_fds(control, LONGEST, 3)
+            message, given, _, _ = socket.recv_fds(control, LONGEST, 4)
             if not message:
                 os._exit(0)
-            *outputs, told = given
-            end = socket.socket(fileno=told)
+            told, *streams = given
+            caller = socket.socket(fileno=told)
+            request = json.loads(message)
             pid = os.fork()
             if pid == 0:
-                _let_go(selector, control, end)
-                return _become(json.loads(message), *outputs)
-            for output in outputs:
-                os.close(output)
-            end.send(str(pid).encode())
-            selector.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, end))
+                _let_go(selector, control, caller)
+                return _become(request, streams)
+            for stream in streams:
+                os.close(stream)
+            caller.send(str(pid).encode())
+            selector.register(os.pidfd_open(pid), selectors.EVENT_READ, Forked(pid, caller))
+            if request.get("is_tied"):
+                selector.register(caller, selectors.EVENT_READ, pid)
 
 
-def _tell_end(descriptor: int, pid: int, told: socket.socket) -> None:
+class Forked(NamedTuple):
+    """A fork that runs, and the socket of whoever waits for its end."""
+
+    pid: int
+    caller: socket.socket
+
+
+def _note_end(selector: selectors.BaseSelector, key: selectors.SelectorKey) -> None:
+    """A fork has ended, which its caller is told; or the caller of a fork has, which ends with it."""
+    if isinstance(key.data, Forked):
+        selector.unregister(key.fileobj)
+        with suppress(KeyError):  # it is not tied
+            selector.unregister(key.data.caller)
+        _tell_end(key.fd, *key.data)
+    elif key.fileobj in selector.get_map():
+        selector.unregister(key.fileobj)
+        for pid in (*_children(key.data), key.data):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [*map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
+    except OSError:
+        return []
+
+
+def _tell_end(descriptor: int, pid: int, caller: socket.socket) -> None:
     os.close(descriptor)
     _, status = os.waitpid(pid, 0)
-    with told, suppress(ConnectionError):  # nobody may wait for it any more
-        told.send(str(os.waitstatus_to_exitcode(status)).encode())
+    with caller, suppress(ConnectionError):  # nobody may wait for it any more
+        caller.send(str(os.waitstatus_to_exitcode(status)).encode())
 
 
 def _let_go(selector: selectors.BaseSelector, *ends: socket.socket) -> None:
     """Close in a fork what is not its own."""
-    others = [entry for entry in selector.get_map().values() if entry.data]
+    others = [entry for entry in selector.get_map().values() if isinstance(entry.data, Forked)]
     selector.close()
     for entry in others:
         os.close(entry.fd)
-    for end in (*ends, *(entry.data[1] for entry in others)):
+    for end in (*ends, *(entry.data.caller for entry in others)):
         end.close()
 
 
-def _become(request: Mapping[str, Any], output: int, errors: int) -> str:
+def _become(request: Mapping[str, Any], streams: Sequence[int]) -> str:
+    os.umask(request["umask"])
     os.environ.clear()
     os.environ.update(request["environment"])
     failpoints._armed.update(
         failpoints._read(os.environ.get(failpoints.VARIABLE, ""))
     )  # as its import would have
     os.chdir(request["directory"])
-    for stream, given in ((1, output), (2, errors)):
+    for stream, given in zip((1, 2, 0), streams, strict=False):
         os.dup2(given, stream)
         os.close(given)
     sys.argv[:] = ["scoregate", *request["words"]]
