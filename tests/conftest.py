@@ -19,6 +19,7 @@ from tests.support.cluster import ValkeyCluster, running_cluster
 from tests.support.harness import Harness, free_port, running_harness
 from tests.support.postgres import PostgresServer, running_postgres
 from tests.support.stores import PostgresStore, SqliteStore, Store
+from tests.support.thorough import IS_THOROUGH
 from tests.support.thrift import (
     copy_ledgers,
     keep_compiled,
@@ -31,10 +32,10 @@ from tests.support.thrift import (
 from tests.support.valkey import ValkeyServer, running_valkey
 
 # A property that is true may not fail by chance: no deadlines, and the same examples in every run of a commit.
-# `pytest --hypothesis-profile explore` looks for new ones.
+# `pytest --hypothesis-profile explore`, and a thorough run, look for new ones.
 properties.register_profile("suite", deadline=None, derandomize=True)
 properties.register_profile("explore", deadline=None, max_examples=1_000, print_blob=True)
-properties.load_profile("suite")
+properties.load_profile("explore" if IS_THOROUGH else "suite")
 
 # A busy machine sheds load, which is right, and nobody's subject but that of tests that say so. Processes inherit it.
 os.environ.setdefault("SCOREGATE_ANSWER_WITHIN_S", "60")

@@ -25,6 +25,7 @@ from gateway.settlement.settle import Decision, settle
 from policies.vocabulary import Reason, State
 from tests.support.derived import catch_up
 from tests.support.ledger import new_submission
+from tests.support.thorough import seeds
 
 STEPS = 45
 
@@ -91,7 +92,7 @@ async def test_who_falls_makes_room_for_the_eleventh_and_no_other(stage):
     ],
     ids=["best", "ascending", "latest", "sum", "count", "composite"],
 )
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", seeds(4))
 async def test_what_the_stream_gives_is_what_the_log_gives(
     stage, policy, seed, monkeypatch: pytest.MonkeyPatch
 ):

@@ -1,0 +1,18 @@
+"""How long a run of the suite searches. `SUITE=thorough` in the environment has it search ten times as long."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+IS_THOROUGH: Final = os.environ.get("SUITE") == "thorough"
+
+
+def examples(count: int) -> int:
+    """How many examples a search tries that tries this many in an ordinary run."""
+    return 10 * count if IS_THOROUGH else count
+
+
+def seeds(count: int, *, ordinarily: int = 1) -> range:
+    """The seeds of histories that are drawn by chance: the first of so many in an ordinary run."""
+    return range(1, (count if IS_THOROUGH else ordinarily) + 1)
