@@ -8,8 +8,8 @@ listens, the memory (PSS) of each part, its processor time while nobody comes, t
 were never played and the second one, the first run on such boards from its ticket to its 202, a page of the
 family's boards from the middle of each order in the ledger, and the same memory and idle time again after
 `--used` boards got ten entries each from a trusted server, with a page of the boards on which one of the
-players stands. The parts count as idle once every event is sealed and shown. The last line is `ratio R`: the
-median of a first read with the most boards over that with the fewest.
+players stands. The parts count as idle once every event is sealed and shown, and every board that was used is
+built. The last line is `ratio R`: the median of a first read with the most boards over that with the fewest.
 """
 
 from __future__ import annotations
@@ -26,10 +26,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
+from redis.asyncio import Redis
 from scoregate_client import ScoregateClient
 
 from bench.family_deployment import FamilyDeployment, database, family_deployment, server_client
 from bench.running_parts import RunningParts, running_parts
+from gateway.index import keys
 from gateway.ledger import queries
 from gateway.ledger.boards.board_opening import BATCH_LIMIT, open_boards
 from gateway.ledger.boards.board_rows import BoardOutcome, FamilyTerms
@@ -38,6 +40,7 @@ from gateway.ledger.derived import log
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.seals.chain import newest_seal
 from gateway.runtime.clock import wall_clock
+from gateway.runtime.lanes import LANES
 from gateway.wiring import open_ledger
 from policies.loader import load_policies
 from policies.opened_board import OpenedBoard
@@ -128,7 +131,7 @@ def _measure_running(
 def _rows_of_rest(deployment: FamilyDeployment, parts: RunningParts, seconds: float) -> None:
     began = time.perf_counter()
     asyncio.run(_rest(deployment))
-    _row("every event is sealed and shown after", f"{time.perf_counter() - began:.1f} s")
+    _row("everything is sealed, shown and built after", f"{time.perf_counter() - began:.1f} s")
     time.sleep(SETTLE_S)
     _row("memory (PSS)", ", ".join(f"{name} {mib:.0f} MiB" for name, mib in parts.memory_mib().items()))
     shares = parts.idle_cpu(seconds)
@@ -209,12 +212,21 @@ async def _timed(uses: Sequence[Callable[[], Awaitable[Any]]]) -> Span:
 
 
 async def _rest(deployment: FamilyDeployment) -> None:
-    """Wait until every event is sealed and in the index. Raises TimeoutError after REST_S."""
-    async with open_ledger(deployment.settings) as ledger, asyncio.timeout(REST_S):
+    """Wait until every event is sealed, and every board that was used is built in the index.
+
+    Raises TimeoutError after REST_S.
+    """
+    wanted = [keys.wanted(lane) for lane in range(LANES)]
+    async with (
+        open_ledger(deployment.settings) as ledger,
+        Redis.from_url(deployment.valkey.url) as redis,
+        asyncio.timeout(REST_S),
+    ):
         while True:
             newest = await ledger.read(queries.newest_seq())
             seal = await ledger.read(newest_seal())
-            if newest == await ledger.read(log.projected_seq()) == (seal.last_seq if seal else 0):
+            is_shown = newest == await ledger.read(log.projected_seq())
+            if is_shown and newest == (seal.last_seq if seal else 0) and not await redis.exists(*wanted):
                 return
             await asyncio.sleep(0.5)
 
