@@ -17,6 +17,12 @@ PROBLEM_BASE = "https://scoregate.dev/problems/"
 COMMON_HEADERS: Final = {"X-Content-Type-Options": "nosniff"}
 """Headers of every response."""
 
+RETRY_SOON: Final = {"Retry-After": "1"}
+"""The header of a 429 or 503 for which nobody knows a better time."""
+
+_PASSING: Final = frozenset({429, 503})
+"""The statuses of refusals after which the same request may succeed."""
+
 
 async def remove_server_header(_request: web.BaseRequest, response: web.StreamResponse) -> None:
     """Remove the `Server` header, in which aiohttp tells its version and Python's."""
@@ -119,12 +125,13 @@ def problem_response(problem: Problem) -> web.Response:
     """Count a refusal and return its `application/problem+json` response."""
     kind = problem.kind
     PROBLEMS.labels(kind.slug).inc()
+    retry = RETRY_SOON if kind.status in _PASSING else {}
     body = {"type": PROBLEM_BASE + kind.slug, "title": kind.title, "status": kind.status}
     if problem.detail:
         body["detail"] = problem.detail
     return _ProblemResponse(
         body=orjson.dumps(body | problem.extensions),
         status=kind.status,
-        headers=COMMON_HEADERS | problem.headers | {"Cache-Control": "no-store"},
+        headers=COMMON_HEADERS | retry | problem.headers | {"Cache-Control": "no-store"},
         content_type="application/problem+json",
     )

@@ -8,6 +8,7 @@ from aiohttp import web
 
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.responses import json_response
+from gateway.edge.problems import RETRY_SOON
 from gateway.edge.wire import outcomes
 
 
@@ -43,7 +44,9 @@ async def readyz(request: web.Request) -> web.Response:
         missing=missing,
         failing=failing,
     )
-    return json_response(answer, status=200 if status in {"ready", "degraded"} else 503)
+    if status in {"ready", "degraded"}:
+        return json_response(answer)
+    return json_response(answer, status=503, headers=dict(RETRY_SOON))
 
 
 def _missing(edge: Edge) -> Iterator[str]:

@@ -27,6 +27,9 @@ TIMEOUT_S: Final = 20.0
 COUNTING_LIMIT: Final = 500_000
 """Submissions that may count at once; each takes some 400 bytes while the log is read."""
 
+TOO_LONG_RETRY_S: Final = 3_600
+"""The `Retry-After` when the log is too long: it gets no shorter, so nobody should ask again soon."""
+
 _one_at_a_time: Final = asyncio.Lock()
 
 
@@ -98,6 +101,6 @@ async def _standings(edge: Edge, board: Board, window: Window, at_ms: int) -> li
                 return await rollup_as_of(edge.ledger, board.ranking, family, window, at_ms, **limits)
             return await board_as_of(edge.ledger, board.policy, window, at_ms, **limits)
     except (HistoryTooLong, TimeoutError):
-        raise Problem(
-            ProblemType.REDUCED_CAPACITY, "the log is too long to read here; use `scoregate ledger as-of`"
-        ) from None
+        detail = "the log is too long to read here; use `scoregate ledger as-of`"
+        headers = {"Retry-After": str(TOO_LONG_RETRY_S)}
+        raise Problem(ProblemType.REDUCED_CAPACITY, detail, headers=headers) from None

@@ -120,3 +120,4 @@ async def test_one_looks_at_a_time_and_not_for_ever(harness: Harness, monkeypatc
     monkeypatch.setattr(history, "COUNTING_LIMIT", 2)
     refused = await past(harness, at)
     assert (503, "temporary-reduced-capacity") == (refused.status, refused.problem)
+    assert "3600" == refused.headers["Retry-After"]
