@@ -16,6 +16,7 @@ from gateway.edge.admission.shedding import VISIT, overload_problem
 from gateway.edge.auth.signed_request import CHALLENGE
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.docs import pages
+from gateway.edge.http.expectation import check_expectation
 from gateway.edge.http.request import strict_query
 from gateway.edge.live.feed_request import SEATS
 from gateway.edge.problems import COMMON_HEADERS, Problem, ProblemType, problem_response, remove_server_header
@@ -41,9 +42,6 @@ _HTTP_PROBLEMS: Final = {
     413: ProblemType.PAYLOAD_TOO_LARGE,
     415: ProblemType.UNSUPPORTED_MEDIA_TYPE,
 }
-
-_UNREAD_BODY: Final = frozenset({ProblemType.PAYLOAD_TOO_LARGE, ProblemType.REQUEST_TIMEOUT})
-"""Refusals that leave an unread body behind, so that the connection cannot be used again."""
 
 _NEEDS_CHALLENGE: Final = frozenset(
     kind for kind in ProblemType if kind.status == web.HTTPUnauthorized.status_code
@@ -73,9 +71,9 @@ def build_app(edge: Edge) -> web.Application:
         if route.method == "GET":
             handler = with_staleness(route.path, strict_query(handler, route.query))
             handler = budgeted(route.path, handler)
-        app.router.add_route(route.method, route.path, handler)
+        app.router.add_route(route.method, route.path, handler, expect_handler=check_expectation)
         if route.method == "GET" and not route.is_stream:
-            app.router.add_route("HEAD", route.path, handler)
+            app.router.add_route("HEAD", route.path, handler, expect_handler=check_expectation)
     pages.add_pages(app, edge)
     return app
 
@@ -106,8 +104,8 @@ async def answer_problems(request: web.Request, handler: Handler) -> web.StreamR
     if not response.prepared:
         response.headers.update(COMMON_HEADERS)
         response.headers.setdefault("Cache-Control", "no-store")
-        if request.app[EDGE].shutdown.has_begun:
-            response.force_close()
+        if request.app[EDGE].shutdown.has_begun or not request.content.is_eof():
+            response.force_close()  # a request after an unread body would have to wait for the body's end
     request_seconds(_route_name(request), response.status // 100).observe(time.perf_counter() - started)
     return response
 
@@ -129,7 +127,7 @@ async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
         return _refuse(request, _without_ledger(error))
     except IndexUnavailable as error:
         _log.warning(Event.INDEX_DOWN, error=str(error))
-        return _refuse(request, Problem(ProblemType.DEPENDENCY_UNAVAILABLE, headers={"Retry-After": "1"}))
+        return _refuse(request, Problem(ProblemType.DEPENDENCY_UNAVAILABLE))
     except Exception as error:  # noqa: BLE001 - the server goes on; each of these is a bug
         event_id = report(FaultPlace.REQUEST, error, route=_route_name(request))
         return _refuse(request, Problem(ProblemType.INTERNAL, instance=f"urn:scoregate:event:{event_id}"))
@@ -139,7 +137,7 @@ def _without_ledger(error: LedgerUnavailable) -> Problem:
     if isinstance(error, LedgerOverloaded):
         return overload_problem()
     _log.error(Event.LEDGER_DOWN, error=str(error))
-    return Problem(ProblemType.REDUCED_CAPACITY, headers={"Retry-After": "1"})
+    return Problem(ProblemType.REDUCED_CAPACITY)
 
 
 @contextmanager
@@ -182,10 +180,7 @@ def _refuse(request: web.Request, problem: Problem) -> web.Response:
         count_submission(board, problem.kind.slug)
     if problem.kind in _NEEDS_CHALLENGE:
         problem.headers = CHALLENGE | problem.headers
-    response = problem_response(problem)
-    if problem.kind in _UNREAD_BODY:
-        response.force_close()
-    return response
+    return problem_response(problem)
 
 
 def _problem_of(error: web.HTTPException) -> Problem:

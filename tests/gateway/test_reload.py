@@ -67,18 +67,18 @@ async def test_a_request_that_has_begun_is_judged_by_the_policy_it_began_with(
     """The body comes after the change, which would have refused it."""
     run, begun, go_on = await a_run(harness), asyncio.Event(), asyncio.Event()
     request, before = honest(harness, run), harness.edge.catalogue.of_files["sprint"].digest
-    read_body = submit.read_body
+    read_signed = submit.read_signed
 
-    async def noted(*given: Any) -> bytes:
+    async def noted(*given: Any) -> Any:
         begun.set()
-        return await read_body(*given)
+        return await read_signed(*given)
 
     async def body() -> AsyncIterator[bytes]:
         yield request.body[:10]
         await go_on.wait()
         yield request.body[10:]
 
-    monkeypatch.setattr(submit, "read_body", noted)
+    monkeypatch.setattr(submit, "read_signed", noted)
     sending = asyncio.create_task(
         harness.session.post(harness.url + request.path, data=body(), headers=request.headers)
     )

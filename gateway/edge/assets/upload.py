@@ -10,7 +10,8 @@ from aiohttp import web
 from gateway.edge.admission.rate_limits import refuse_large
 from gateway.edge.auth.trusted_servers import authenticate_upload
 from gateway.edge.context import EDGE, Edge
-from gateway.edge.http.request import announced_octets, family_of, read_octets
+from gateway.edge.http.body import announced_octets, read_octets
+from gateway.edge.http.request import family_of
 from gateway.edge.http.responses import json_response, replay_header
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire.board_answers import AssetStored

@@ -1,8 +1,12 @@
-"""The signature of a request, and the base that it has to cover, by the strict profile of RFC 9421."""
+"""The signature of a request, and the base that it has to cover, by the strict profile of RFC 9421.
+
+The signature covers the head, and the head has the digest of the body. So a head is verified before its body
+is read, and gives the request only once the body is the signed one.
+"""
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from aiohttp import web
 
@@ -13,6 +17,8 @@ from gateway.edge.problems import Problem, ProblemType
 CHALLENGE: Final = {"WWW-Authenticate": 'Signature realm="scoregate"'}
 """The header of a 401 for a signature: RFC 9110 (§15.5.2) requires a challenge."""
 
+Whole_co = TypeVar("Whole_co", covariant=True)
+
 _DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
 
 
@@ -22,6 +28,17 @@ class SignedRequest(NamedTuple):
     parsed: ParsedSignature
     base: bytes
     content_digest: str
+
+    def check_body(self, body: bytes) -> bytes:
+        """Return the SHA-256 of the body. Raises `signature-invalid` for another body than the signed one."""
+        return signatures.check_content_digest(self.content_digest, body)
+
+
+class SignedHead(Protocol[Whole_co]):
+    """The head of a request whose signature is verified; the body is not read yet."""
+
+    def with_body(self, body: bytes) -> Whole_co:
+        """Return the whole request. Raises `signature-invalid` for another body than the signed one."""
 
 
 def read_signature(request: web.Request) -> SignedRequest:

@@ -6,7 +6,7 @@ import base64
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, NamedTuple
 
 from aiohttp import web
 
@@ -18,6 +18,7 @@ from gateway.edge.context import EDGE, Edge
 from gateway.edge.problems import Problem, ProblemType
 from gateway.ledger.records import SERVER_CREDENTIAL
 from gateway.ledger.submissions.operations import ServerRequest
+from gateway.runtime.clock import Clock
 from policies.errors import KeyRevoked, NonceReused, OperationReused
 from policies.loader import Board
 from policies.model import Writes
@@ -28,37 +29,59 @@ _DECOY: Final = signatures.load_server_public_key(
 """A key that no server has (RFC 8032, §7.1, test 1), so that unknown key ids cost as much as known ones."""
 
 
-async def authenticate(request: web.Request, board: Board, body: bytes) -> ServerRequest:
-    """Return a server's request. Unknown keys and wrong signatures get the same answer, at equal cost."""
-    server, server_request = await _signer(request, body)
-    _refuse_other_boards(server, board)
-    return server_request
+class ServerHead(NamedTuple):
+    """The head of a request that a trusted server signed; the body is not read yet."""
+
+    server: TrustedServer
+    signed: SignedRequest
+    target: str
+    clock: Clock
+
+    def with_body(self, body: bytes) -> ServerRequest:
+        """Return the server's request. Raises `signature-invalid` for another body than the signed one."""
+        self.signed.check_body(body)
+        key_id, nonce = self.server.key_id, self.signed.parsed.nonce
+        content = hashlib.sha256(self.target.encode() + b"\0" + body).digest()
+        return ServerRequest(key_id, SERVER_CREDENTIAL + key_id, nonce, content, self.clock())
 
 
-async def authenticate_writer(request: web.Request, board: Board, body: bytes) -> ServerRequest:
-    """Return a server's request to write to a board. Raises `scope-forbidden` also for a rollup."""
-    server, server_request = await _signer(request, body)
+async def authenticate(request: web.Request, board: Board) -> ServerHead:
+    """Return the head of a server's request.
+
+    Unknown keys and wrong signatures get the same answer, at equal cost.
+    """
+    head = await _verified(request)
+    _refuse_other_boards(head.server, board)
+    return head
+
+
+async def authenticate_writer(request: web.Request, board: Board) -> ServerHead:
+    """Return the head of a server's request to write to a board.
+
+    Raises `scope-forbidden` also for a rollup.
+    """
+    head = await _verified(request)
     if board.policy.writes is Writes.DERIVED:
         detail = "the board is a rollup, to which nobody writes: write to the boards of its family"
         raise Problem(ProblemType.SCOPE_FORBIDDEN, detail)
-    _refuse_other_boards(server, board)
-    return server_request
+    _refuse_other_boards(head.server, board)
+    return head
 
 
-async def authenticate_for_family(request: web.Request, family: str, body: bytes) -> ServerRequest:
-    """Return a server's request to open or change boards of a family."""
-    server, server_request = await _signer(request, body)
-    if not server.may_open(family):
+async def authenticate_for_family(request: web.Request, family: str) -> ServerHead:
+    """Return the head of a server's request to open or change boards of a family, or to send it a file."""
+    head = await _verified(request)
+    if not head.server.may_open(family):
         raise Problem(ProblemType.SCOPE_FORBIDDEN, "the key is not registered for this family")
-    return server_request
+    return head
 
 
-async def authenticate_for_every_board(request: web.Request, body: bytes) -> ServerRequest:
-    """Return a server's request whose effects show on every board."""
-    server, server_request = await _signer(request, body)
-    if not server.may_write(EVERY_BOARD):
+async def authenticate_for_every_board(request: web.Request) -> ServerHead:
+    """Return the head of a server's request whose effects show on every board."""
+    head = await _verified(request)
+    if not head.server.may_write(EVERY_BOARD):
         raise Problem(ProblemType.SCOPE_FORBIDDEN, "the key is not registered for every board")
-    return server_request
+    return head
 
 
 async def authenticate_upload(request: web.Request, family: str, digest: bytes) -> TrustedServer:
@@ -66,13 +89,11 @@ async def authenticate_upload(request: web.Request, family: str, digest: bytes) 
 
     Raises `asset-mismatch` if the signed Content-Digest is another.
     """
-    server, signed = await _verified(request)
-    if not server.may_open(family):
-        raise Problem(ProblemType.SCOPE_FORBIDDEN, "the key is not registered for this family")
+    head = await authenticate_for_family(request, family)
     expected = f"sha-256={byte_sequence(digest)}"
-    if signed.content_digest != expected:
+    if head.signed.content_digest != expected:
         raise Problem(ProblemType.ASSET_MISMATCH, f"Content-Digest: expected {expected}, as in the path")
-    return server
+    return head.server
 
 
 def _refuse_other_boards(server: TrustedServer, board: Board) -> None:
@@ -80,16 +101,8 @@ def _refuse_other_boards(server: TrustedServer, board: Board) -> None:
         raise Problem(ProblemType.SCOPE_FORBIDDEN, "the key is not registered for this board")
 
 
-async def _signer(request: web.Request, body: bytes) -> tuple[TrustedServer, ServerRequest]:
-    server, signed = await _verified(request)
-    signatures.check_content_digest(signed.content_digest, body)
-    content = hashlib.sha256(request.raw_path.encode() + b"\0" + body).digest()
-    credential, now_ms = SERVER_CREDENTIAL + server.key_id, request.app[EDGE].clock()
-    return server, ServerRequest(server.key_id, credential, signed.parsed.nonce, content, now_ms)
-
-
-async def _verified(request: web.Request) -> tuple[TrustedServer, SignedRequest]:
-    """Return the server whose signature covers the head of a request, without looking at the body."""
+async def _verified(request: web.Request) -> ServerHead:
+    """Return the head of a request that a server signed."""
     edge = request.app[EDGE]
     signed = read_signature(request)
     parsed = signed.parsed
@@ -100,7 +113,7 @@ async def _verified(request: web.Request) -> tuple[TrustedServer, SignedRequest]
         raise invalid_signature()
     signatures.check_algorithm(parsed, "ed25519")
     signatures.check_time(parsed, edge.clock() / 1000, edge.settings.clock_skew_s)
-    return server, signed
+    return ServerHead(server, signed, request.raw_path, edge.clock)
 
 
 async def signing_server(edge: Edge, signed: SignedRequest) -> TrustedServer | None:

@@ -1,11 +1,9 @@
-"""Reading of requests: body, media type, JSON, bearer, client and query."""
+"""Reading of requests: JSON, board, bearer, client and query."""
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections import Counter
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, TypeVar
 from urllib.parse import parse_qsl
@@ -15,7 +13,6 @@ from aiohttp.typedefs import Handler
 from pydantic import BaseModel, ValidationError
 
 from gateway.edge.admission.address import ClientName
-from gateway.edge.admission.shedding import begin_visit
 from gateway.edge.auth.tokens import Bearer, Role
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http import strict_json
@@ -30,7 +27,6 @@ from policies.limits import Rate
 from policies.loader import Board, Family
 
 Model = TypeVar("Model", bound=BaseModel)
-Body = TypeVar("Body", bytes, bytearray)
 
 LOGGED_ATTEMPTS: Final = Rate(per_minute=60, burst=60)
 """Forbidden attempts to moderate that a process logs. Anybody can get a token and make more of them."""
@@ -38,82 +34,10 @@ LOGGED_ATTEMPTS: Final = Rate(per_minute=60, burst=60)
 _attempts: Final = LocalLimiter()
 _log = logger()
 
-_JSON: Final = re.compile(r'application/json(\s*;\s*charset="?utf-8"?)?', re.IGNORECASE)
-_OCTETS: Final = re.compile(r"application/octet-stream", re.IGNORECASE)
-NDJSON: Final = re.compile(r'application/x-ndjson(\s*;\s*charset="?utf-8"?)?', re.IGNORECASE)
 _WHOLE_NUMBER: Final = re.compile(r"[0-9]{1,15}")
 
 ANY_FIELD: Final = ".{field}"
 """The end of a query parameter that stands for one parameter for each field."""
-
-SMALL_BODY: Final = 2_048
-"""The maximum size of a body without a recording or a list (bytes)."""
-
-
-async def read_body(request: web.Request, limit: int, *others: re.Pattern[str]) -> bytes:
-    """Return the raw body of up to `limit` bytes: JSON, or of a media type in `others`."""
-    return await _read(request, limit, (_JSON, *others), "application/json")
-
-
-async def read_octets(request: web.Request, limit: int) -> bytes:
-    """Return the raw body of up to `limit` bytes: `application/octet-stream`."""
-    return await _read(request, limit, (_OCTETS,), "application/octet-stream")
-
-
-def announced_octets(request: web.Request, limit: int) -> int:
-    """Return the announced size of an octet body before it is read; `limit` without a Content-Length.
-
-    Raises what `read_octets` raises for the head of the request.
-    """
-    _check_head(request, limit, (_OCTETS,), "application/octet-stream")
-    return limit if request.content_length is None else request.content_length
-
-
-async def _read(
-    request: web.Request, limit: int, patterns: Sequence[re.Pattern[str]], expected: str
-) -> bytes:
-    _check_head(request, limit, patterns, expected)
-    try:
-        if request.content.is_eof():  # most bodies come with their head, and cost no timer
-            body = _within(request.content.read_nowait(), limit)
-        else:
-            async with asyncio.timeout(request.app[EDGE].settings.body_timeout_s):
-                body = await _read_within(request, limit)
-    except TimeoutError:
-        raise Problem(ProblemType.REQUEST_TIMEOUT) from None
-    except web.RequestPayloadError:
-        raise Problem(ProblemType.MALFORMED_REQUEST, "the body ends before its length") from None
-    begin_visit(request)
-    return body
-
-
-def _check_head(request: web.Request, limit: int, patterns: Sequence[re.Pattern[str]], expected: str) -> None:
-    """Refuse a body by what the head of its request says."""
-    if "Content-Encoding" in request.headers:
-        raise Problem(ProblemType.CONTENT_ENCODING_NOT_ALLOWED)
-    media = request.headers.get("Content-Type", "")
-    if not any(pattern.fullmatch(media) for pattern in patterns):
-        raise Problem(ProblemType.UNSUPPORTED_MEDIA_TYPE, f"expected {expected}")
-    if (request.content_length or 0) > limit:
-        raise _too_large(limit)
-
-
-async def _read_within(request: web.Request, limit: int) -> bytes:
-    body = bytearray()
-    async for chunk in request.content.iter_any():
-        body += chunk
-        _within(body, limit)
-    return bytes(body)
-
-
-def _within(body: Body, limit: int) -> Body:
-    if len(body) > limit:
-        raise _too_large(limit)
-    return body
-
-
-def _too_large(limit: int) -> Problem:
-    return Problem(ProblemType.PAYLOAD_TOO_LARGE, f"the body may have at most {limit} bytes")
 
 
 def parse_body(body: bytes, model: type[Model]) -> Model:

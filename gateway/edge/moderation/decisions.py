@@ -5,8 +5,9 @@ from __future__ import annotations
 from aiohttp import web
 
 from gateway.edge.context import Edge
+from gateway.edge.http.body import SMALL_BODY, read_body
 from gateway.edge.http.preconditions import etag, expected_version
-from gateway.edge.http.request import SMALL_BODY, parse_body, read_body
+from gateway.edge.http.request import parse_body
 from gateway.edge.http.responses import json_response, replay_header
 from gateway.edge.moderation.cases import case_of
 from gateway.edge.problems import Problem, ProblemType

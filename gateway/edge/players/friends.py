@@ -17,7 +17,8 @@ from gateway.edge.auth.trusted_servers import (
     operation_submission,
 )
 from gateway.edge.context import EDGE, Edge
-from gateway.edge.http.request import client_names, parse_body, player_of, read_body
+from gateway.edge.http.body import read_signed
+from gateway.edge.http.request import client_names, parse_body, player_of
 from gateway.edge.http.responses import json_response, replay_header
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire import bodies, fields, outcomes
@@ -76,8 +77,7 @@ async def unfollow_player(request: web.Request) -> web.Response:
 async def replace_friends(request: web.Request) -> web.Response:
     """Answer 200 once the player follows exactly these. Sending the same operation again changes nothing."""
     edge, player = request.app[EDGE], named_player(request)
-    body = await read_body(request, LIST_BODY)
-    server = await authenticate_for_every_board(request, body)
+    server, body = await read_signed(request, LIST_BODY, authenticate_for_every_board)
     new = parse_body(body, bodies.NewFriends)
     wanted = set(new.friends) - {player}
     with ledger_refusals_as_problems():

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from functools import partial
 
 import orjson
 from aiohttp import web
 
 from gateway.edge.auth.trusted_servers import authenticate, ledger_refusals_as_problems, operation_submission
 from gateway.edge.context import EDGE
-from gateway.edge.http.request import SMALL_BODY, board_of, parse_body, player_of, read_body
+from gateway.edge.http.body import SMALL_BODY, read_signed
+from gateway.edge.http.request import board_of, parse_body, player_of
 from gateway.edge.http.responses import json_response, replay_header
 from gateway.edge.players.friends import charge_profile
 from gateway.edge.problems import Problem, ProblemType
@@ -50,8 +52,7 @@ async def write_join(request: web.Request) -> web.Response:
     Sending the same operation again changes nothing.
     """
     edge, board = request.app[EDGE], await _joinable(request)
-    body = await read_body(request, SMALL_BODY)
-    server = await authenticate(request, board, body)
+    server, body = await read_signed(request, SMALL_BODY, partial(authenticate, board=board))
     new = parse_body(body, bodies.NewJoin)
     with ledger_refusals_as_problems():
         is_new = await edge.ledger.write(_operation(board, server, new))

@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 
 import orjson
 from aiohttp import web
 
 from gateway.edge.auth.trusted_servers import authenticate, ledger_refusals_as_problems, operation_submission
 from gateway.edge.context import EDGE, Edge
-from gateway.edge.http.request import SMALL_BODY, board_of, parse_body, player_of, read_body
+from gateway.edge.http.body import SMALL_BODY, read_body, read_signed
+from gateway.edge.http.request import board_of, parse_body, player_of
 from gateway.edge.http.responses import json_response, replay_header
 from gateway.edge.players.friends import charge_profile, named_player
 from gateway.edge.problems import Problem, ProblemType
@@ -50,8 +52,7 @@ async def declare_membership(request: web.Request) -> web.Response:
 async def write_membership(request: web.Request) -> web.Response:
     """Answer 200 once the player is in these groups, in every window at once. Resending changes nothing."""
     edge, board = request.app[EDGE], await board_of(request)
-    body = await read_body(request, SMALL_BODY)
-    server = await authenticate(request, board, body)
+    server, body = await read_signed(request, SMALL_BODY, partial(authenticate, board=board))
     new = parse_body(body, bodies.NewMembership)
     _refuse_undeclared(board, new.segments, ProblemType.SCHEMA_VIOLATION)
     with ledger_refusals_as_problems():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 
 from aiohttp import web
@@ -17,7 +18,8 @@ from gateway.edge.auth.trusted_servers import (
 )
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http import strict_json
-from gateway.edge.http.request import family_of, read_body, schema_violation
+from gateway.edge.http.body import read_signed
+from gateway.edge.http.request import family_of, schema_violation
 from gateway.edge.http.responses import json_response, opened_board_shown, replay_header
 from gateway.edge.problems import PROBLEM_BASE, Problem, ProblemType
 from gateway.edge.servers.family_requests import operation_of
@@ -69,8 +71,9 @@ _FOR_PLAYERS: Final = Problem(
 async def operate_boards(request: web.Request) -> web.Response:
     """Answer 200 with the outcome of each operation, once what is done is durable."""
     edge, family = request.app[EDGE], family_of(request)
-    body = await read_body(request, BODY_BYTES)
-    server = await authenticate_for_family(request, family.name, body)
+    server, body = await read_signed(
+        request, BODY_BYTES, partial(authenticate_for_family, family=family.name)
+    )
     operation, values = _parsed(body)
     batch = _Batch(family, server, values)
     await batch.look_for_assets(edge)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Any, Final
 
@@ -12,7 +13,8 @@ from pydantic import TypeAdapter, ValidationError
 from gateway.edge.auth.trusted_servers import authenticate_writer, ledger_refusals_as_problems
 from gateway.edge.context import EDGE
 from gateway.edge.http import strict_json
-from gateway.edge.http.request import NDJSON, board_of, read_body, schema_violation
+from gateway.edge.http.body import NDJSON, read_signed
+from gateway.edge.http.request import board_of, schema_violation
 from gateway.edge.http.responses import json_response, replay_header
 from gateway.edge.problems import PROBLEM_BASE, Problem, ProblemType
 from gateway.edge.servers.server_operations import show_for
@@ -88,8 +90,8 @@ async def write_each(request: web.Request) -> web.Response:
 
 async def _read(request: web.Request, board: Board, limit: int) -> tuple[ServerRequest, list[Any]]:
     """Return the authenticated request, and its operations as JSON values: an array, or one on each line."""
-    body = await read_body(request, limit * OPERATION_BYTES, NDJSON)
-    server = await authenticate_writer(request, board, body)
+    writer = partial(authenticate_writer, board=board)
+    server, body = await read_signed(request, limit * OPERATION_BYTES, writer, NDJSON)
     if NDJSON.fullmatch(request.headers["Content-Type"]):
         lines = enumerate(body.split(b"\n"), start=1)
         values = [_value_of(number, line) for number, line in lines if line.strip()]

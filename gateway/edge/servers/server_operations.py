@@ -9,7 +9,8 @@ from aiohttp import web
 
 from gateway.edge.auth.trusted_servers import authenticate_writer, ledger_refusals_as_problems
 from gateway.edge.context import EDGE, Edge
-from gateway.edge.http.request import SMALL_BODY, board_of, parse_body, read_body
+from gateway.edge.http.body import SMALL_BODY, read_signed
+from gateway.edge.http.request import board_of, parse_body
 from gateway.edge.http.responses import json_response, replay_header, score_accepted
 from gateway.edge.problems import Problem
 from gateway.edge.servers.server_requests import (
@@ -45,8 +46,7 @@ async def increment_entry(request: web.Request) -> web.Response:
 async def remove_entries(request: web.Request) -> web.Response:
     """Answer 200 once nothing of it counts any more. Sending the same operation again changes nothing."""
     board = await board_of(request)
-    body = await read_body(request, SMALL_BODY)
-    server = await authenticate_writer(request, board, body)
+    server, body = await read_signed(request, SMALL_BODY, partial(authenticate_writer, board=board))
     removal = parse_body(body, bodies.NewRemoval)
     done = await _perform_one(request, board, server, removal)
     return json_response(removed(board, removal, done), headers=replay_header(is_replay=not done.is_new))
@@ -71,8 +71,7 @@ def show_for(edge: Edge, board: Board, operations: Sequence[OperationBody]) -> S
 
 async def _score(request: web.Request, model: type[bodies.NewEntry | bodies.NewIncrement]) -> web.Response:
     board = await board_of(request)
-    body = await read_body(request, SMALL_BODY)
-    server = await authenticate_writer(request, board, body)
+    server, body = await read_signed(request, SMALL_BODY, partial(authenticate_writer, board=board))
     score = parse_body(body, model)
     refuse_impossible(board, server, score)
     done = await _perform_one(request, board, server, score)

@@ -9,7 +9,8 @@ from aiohttp import web
 
 from gateway.edge.admission.rate_limits import refuse_large
 from gateway.edge.context import EDGE, Edge
-from gateway.edge.http.request import player_of, read_octets
+from gateway.edge.http.body import read_octets
+from gateway.edge.http.request import player_of
 from gateway.edge.http.responses import json_response, replay_header
 from gateway.edge.players.friends import charge_profile
 from gateway.edge.problems import Problem, ProblemType

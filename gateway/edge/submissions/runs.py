@@ -11,7 +11,8 @@ from gateway.edge.admission.rate_limits import quota_exceeded
 from gateway.edge.auth.tickets import Ticket, new_run_id
 from gateway.edge.auth.tokens import PLAYER_TOKEN_S, Bearer, Role
 from gateway.edge.context import EDGE, Edge
-from gateway.edge.http.request import SMALL_BODY, client_names, parse_body, player_of, read_body
+from gateway.edge.http.body import SMALL_BODY, read_body
+from gateway.edge.http.request import client_names, parse_body, player_of
 from gateway.edge.http.responses import asset_url, json_response
 from gateway.edge.players.name_keys import name_key
 from gateway.edge.players.names import display_name

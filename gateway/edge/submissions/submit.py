@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import NamedTuple
+from functools import partial
 
 from aiohttp import web
 
 from gateway.edge.admission.rate_limits import rate_limit_headers, refuse_large, refuse_limited
-from gateway.edge.auth import signatures
-from gateway.edge.auth.signed_request import SignedRequest, invalid_signature, read_signature
 from gateway.edge.auth.tickets import Ticket
-from gateway.edge.auth.trusted_servers import signing_server
 from gateway.edge.context import EDGE, Edge
-from gateway.edge.http.request import bearer_of, board_of, client_names, parse_body, read_body
+from gateway.edge.http.body import read_signed
+from gateway.edge.http.request import board_of, client_names, parse_body
 from gateway.edge.http.responses import score_accepted
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reads.details import stored_details
 from gateway.edge.submissions.large_recordings import write_behind_recording
-from gateway.edge.submissions.runs import refuse_runs
+from gateway.edge.submissions.signed_runs import SignedRun, authenticate_run
 from gateway.edge.submissions.submitted_recording import body_limit, recording_of, reveal_ms
 from gateway.edge.wire import bodies
 from gateway.index.board_index import CommittedRun
@@ -42,20 +40,10 @@ from validators.submission import History, Submission
 _log = logger()
 
 
-class _AuthenticatedRun(NamedTuple):
-    """A run whose sender is authenticated: its ticket, its nonce, and the SHA-256 of its body."""
-
-    ticket: Ticket
-    nonce: str
-    content_digest: bytes
-
-
 async def submit_score(request: web.Request) -> web.Response:
     """Answer 202 once the submission is durable. Every refusal comes before, and leaves nothing behind."""
     edge, board = request.app[EDGE], await board_of(request)
-    body = await read_body(request, body_limit(board))
-    await edge.turnstile.pass_through()
-    run = await _authenticate(edge, request, board, body)
+    run, body = await read_signed(request, body_limit(board), partial(authenticate_run, board=board))
     claim = parse_body(body, bodies.NewScore)
     admission_request = _admission_request(edge, request, run.ticket, len(body))
     admitted = await _admit(edge, board, admission_request)
@@ -75,45 +63,6 @@ async def submit_score(request: web.Request) -> web.Response:
         headers = {**headers, "Location": f"/v1/submissions/{receipt.submission_id}"}
     reach(Point.BEFORE_ANSWER)
     return score_accepted(receipt, receipt.state, outcome=receipt.state.value, headers=headers)
-
-
-async def _authenticate(edge: Edge, request: web.Request, board: Board, body: bytes) -> _AuthenticatedRun:
-    """Authenticate the sender.
-
-    An unknown ticket and a wrong signature get the same answer after the same work.
-    """
-    signed = read_signature(request)
-    parsed = signed.parsed
-    is_genuine = signatures.verify_hmac_sha256(edge.tickets.key(parsed.keyid), signed.base, parsed.signature)
-    if not is_genuine or parsed.tag is not signatures.Tag.RUN:
-        raise await _refusal(edge, signed)
-    ticket = edge.tickets.read(parsed.keyid)
-    signatures.check_algorithm(parsed, "hmac-sha256")
-    now_ms = edge.clock()
-    signatures.check_time(parsed, now_ms / 1000, edge.settings.clock_skew_s)
-    digest = signatures.check_content_digest(signed.content_digest, body)
-    _check_ticket(request, ticket, board, now_ms - edge.clock_error_ms - ticket.clock_error_ms)
-    return _AuthenticatedRun(ticket, parsed.nonce, digest)
-
-
-async def _refusal(edge: Edge, signed: SignedRequest) -> Problem:
-    """Return the refusal: `scope-forbidden` for a server's valid signature, or else `invalid-signature`."""
-    if signed.parsed.tag is signatures.Tag.SERVER and await signing_server(edge, signed):
-        return Problem(ProblemType.SCOPE_FORBIDDEN, "a server's key does not submit runs")
-    return invalid_signature()
-
-
-def _check_ticket(request: web.Request, ticket: Ticket, board: Board, earliest_ms: int) -> None:
-    """Refuse a run that may not be submitted here, or not any more. It is `earliest_ms` or later now."""
-    refuse_runs(board)
-    if ticket.board != board.name:
-        raise Problem(ProblemType.SCOPE_FORBIDDEN, "the ticket is for another board")
-    if ticket.board_content != board.content_digest:
-        raise Problem(ProblemType.BOARD_REPLACED, "it has other parameters or another asset; open a new run")
-    if earliest_ms > ticket.expires_at_ms:
-        raise Problem(ProblemType.RUN_EXPIRED, "open a new run")
-    if "Authorization" in request.headers and bearer_of(request).subject != ticket.player:
-        raise Problem(ProblemType.SCOPE_FORBIDDEN, "the ticket belongs to another player")
 
 
 def _admission_request(edge: Edge, request: web.Request, ticket: Ticket, size_bytes: int) -> AdmissionRequest:
@@ -149,7 +98,7 @@ async def _note_refusal(edge: Edge, admission_request: AdmissionRequest, board: 
         _log.warning(Event.ABNORMAL_USAGE, board=board.name, player=admission_request.player)
 
 
-async def _existing_receipt(edge: Edge, admitted: AdmissionResult, run: _AuthenticatedRun) -> Receipt | None:
+async def _existing_receipt(edge: Edge, admitted: AdmissionResult, run: SignedRun) -> Receipt | None:
     """Return the ledger's receipt of this run, if the index says that there is one."""
     if admitted.admission is not Admission.KNOWN:
         return None
@@ -157,7 +106,7 @@ async def _existing_receipt(edge: Edge, admitted: AdmissionResult, run: _Authent
 
 
 async def _judge(
-    edge: Edge, board: Board, run: _AuthenticatedRun, body: bodies.NewScore, admitted: AdmissionResult
+    edge: Edge, board: Board, run: SignedRun, body: bodies.NewScore, admitted: AdmissionResult
 ) -> NewSubmission:
     """Return the submission with its judgement. Raises `bounds-violation` for an impossible claim."""
     claim, details = Claim(body.score, body.ticks, body.stats), stored_details(board, body.details)
@@ -275,7 +224,7 @@ def _close_run(edge: Edge, board: Board, new: NewSubmission, receipt: Receipt) -
         _log.warning(Event.INDEX_DOWN, board=run.board, submission=run.submission_id)
 
 
-def _refuse_other_content(receipt: Receipt, run: _AuthenticatedRun) -> None:
+def _refuse_other_content(receipt: Receipt, run: SignedRun) -> None:
     """Refuse a run that was submitted with another body: a submission is never replaced."""
     if receipt.content_digest == run.content_digest:
         return

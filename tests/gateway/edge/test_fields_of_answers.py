@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.edge.context import Edge
-from gateway.edge.problems import Problem, ProblemType
+from gateway.runtime.settings import Settings
 from tests.gateway.edge.test_readers import filled
 from tests.support.attack import honest, issued
-from tests.support.harness import Answer, Harness, Request
+from tests.support.harness import Answer, Harness, Request, running_harness
+from tests.support.raw import RawConnection, exchange
 
 PAGE = {
     "Content-Security-Policy": "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; "
@@ -134,15 +134,26 @@ async def test_an_edge_that_ends_asks_each_client_to_connect_elsewhere(harness: 
     assert {False: [None] * 3, True: ["close"] * 3} == fields
 
 
-@pytest.mark.parametrize("kind", [ProblemType.PAYLOAD_TOO_LARGE, ProblemType.REQUEST_TIMEOUT])
-async def test_a_body_that_is_not_read_ends_its_connection(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch, kind: ProblemType
+@pytest.mark.parametrize(
+    ("line", "length", "status"),
+    [
+        ("POST /v1/players", 9_999, 413),
+        ("POST /v1/players", 20, 408),
+        ("PUT /v1/friends/bob", 20, 401),
+        ("GET /livez", 20, 200),
+    ],
+)
+async def test_an_answer_before_the_end_of_a_body_ends_its_connection(
+    settings: Settings, line: str, length: int, status: int
 ):
-    """What is left of it would else be read as the next request."""
-
-    def refuse(_: Edge) -> None:
-        raise Problem(kind)
-
-    monkeypatch.setattr("gateway.edge.health.endpoints._is_timely", refuse)
-    answer = await harness.get("/readyz")
-    assert (kind.status, "close") == (answer.status, answer.headers.get("Connection"))
+    """What is left of the body would else be read as the next request. A whole body ends nothing."""
+    fields = "Content-Type: application/json\r\nContent-Length"
+    async with running_harness(settings.model_copy(update={"body_timeout_s": 0.2})) as harness:
+        head = f"{line} HTTP/1.1\r\nHost: {harness.authority}\r\n{fields}: {length}\r\n\r\n".encode()
+        async with RawConnection(harness.authority) as connection:
+            await connection.send(head)
+            answer = await connection.answer()
+            assert (status, "close") == (answer.status, answer.headers.get("Connection"))
+        if length == 20:
+            whole = await exchange(harness.authority, head + b"x" * length)
+            assert "Connection" not in whole.headers

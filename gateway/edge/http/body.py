@@ -1,0 +1,124 @@
+"""Reading of bodies: media types, sizes, deadlines, and no body before its signature.
+
+A route that needs a signature reads its body with `read_signed` alone: a stranger's head is refused before a
+byte of the body is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeVar
+
+from aiohttp import web
+
+from gateway.edge.admission.shedding import begin_visit
+from gateway.edge.auth.signed_request import SignedHead
+from gateway.edge.context import EDGE
+from gateway.edge.http.expectation import invite_body
+from gateway.edge.problems import Problem, ProblemType
+
+Whole = TypeVar("Whole")
+Body = TypeVar("Body", bytes, bytearray)
+
+_JSON: Final = re.compile(r'application/json(\s*;\s*charset="?utf-8"?)?', re.IGNORECASE)
+_OCTETS: Final = re.compile(r"application/octet-stream", re.IGNORECASE)
+NDJSON: Final = re.compile(r'application/x-ndjson(\s*;\s*charset="?utf-8"?)?', re.IGNORECASE)
+
+SMALL_BODY: Final = 2_048
+"""The maximum size of a body without a recording or a list (bytes)."""
+
+
+async def read_body(request: web.Request, limit: int) -> bytes:
+    """Return the raw body of up to `limit` bytes: JSON that nobody has to sign."""
+    _check_head(request, limit, (_JSON,), "application/json")
+    return await _receive(request, limit)
+
+
+async def read_octets(request: web.Request, limit: int) -> bytes:
+    """Return the raw body of up to `limit` bytes: `application/octet-stream`."""
+    _check_head(request, limit, (_OCTETS,), "application/octet-stream")
+    return await _receive(request, limit)
+
+
+async def read_signed(
+    request: web.Request,
+    limit: int,
+    authenticate: Callable[[web.Request], Awaitable[SignedHead[Whole]]],
+    *others: re.Pattern[str],
+) -> tuple[Whole, bytes]:
+    """Return a signed request and its raw body of up to `limit` bytes: JSON, or a media type in `others`.
+
+    `authenticate` refuses the head by its signature; a body that has not come by then is read after that.
+    Raises what it raises, the refusals of a body, and `signature-invalid` for another body than the signed
+    one.
+    """
+    _check_head(request, limit, (_JSON, *others), "application/json")
+    arrived = _arrived(request, limit)  # taken now, or it would be lost if the client left meanwhile
+    head = await authenticate(request)
+    body = await _receive(request, limit) if arrived is None else arrived
+    return head.with_body(body), body
+
+
+def announced_octets(request: web.Request, limit: int) -> int:
+    """Return the announced size of an octet body before it is read; `limit` without a Content-Length.
+
+    Raises what `read_octets` raises for the head of the request.
+    """
+    _check_head(request, limit, (_OCTETS,), "application/octet-stream")
+    return limit if request.content_length is None else request.content_length
+
+
+def _check_head(request: web.Request, limit: int, patterns: Sequence[re.Pattern[str]], expected: str) -> None:
+    """Refuse a body by what the head of its request says."""
+    if "Content-Encoding" in request.headers:
+        raise Problem(ProblemType.CONTENT_ENCODING_NOT_ALLOWED)
+    media = request.headers.get("Content-Type", "")
+    if not any(pattern.fullmatch(media) for pattern in patterns):
+        raise Problem(ProblemType.UNSUPPORTED_MEDIA_TYPE, f"expected {expected}")
+    if (request.content_length or 0) > limit:
+        raise _too_large(limit)
+
+
+async def _receive(request: web.Request, limit: int) -> bytes:
+    arrived = _arrived(request, limit)
+    if arrived is not None:
+        return arrived
+    try:
+        async with asyncio.timeout(request.app[EDGE].settings.body_timeout_s):
+            await invite_body(request)
+            body = await _read_within(request, limit)
+    except TimeoutError:
+        raise Problem(ProblemType.REQUEST_TIMEOUT) from None
+    except web.RequestPayloadError:
+        raise Problem(ProblemType.MALFORMED_REQUEST, "the body ends before its length") from None
+    begin_visit(request)
+    return body
+
+
+def _arrived(request: web.Request, limit: int) -> bytes | None:
+    """Return a body that is here as a whole; most come with their head, and cost no timer."""
+    if not request.content.is_eof():
+        return None
+    body = _within(request.content.read_nowait(), limit)
+    begin_visit(request)
+    return body
+
+
+async def _read_within(request: web.Request, limit: int) -> bytes:
+    body = bytearray()
+    async for chunk in request.content.iter_any():
+        body += chunk
+        _within(body, limit)
+    return bytes(body)
+
+
+def _within(body: Body, limit: int) -> Body:
+    if len(body) > limit:
+        raise _too_large(limit)
+    return body
+
+
+def _too_large(limit: int) -> Problem:
+    return Problem(ProblemType.PAYLOAD_TOO_LARGE, f"the body may have at most {limit} bytes")
