@@ -74,6 +74,17 @@ def changes_between(old: Board | Family, new: Board | Family) -> list[PolicyChan
     ]
 
 
+def changed_digests(
+    before: Mapping[str, Board | Family], after: Mapping[str, Board | Family]
+) -> dict[str, str]:
+    """Return the digests of the policies that are new or differ, by name."""
+    return {
+        name: policy.digest
+        for name, policy in after.items()
+        if name not in before or before[name].digest != policy.digest
+    }
+
+
 def refuse_restart(old: Mapping[str, Board | Family], new: Mapping[str, Board | Family]) -> None:
     """Raise PolicyError, naming each board and setting, if a running part cannot change to the new policies.
 

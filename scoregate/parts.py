@@ -9,7 +9,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from gateway.deployment.run_files import noted
+from gateway.deployment.run_files import PartFile, noted
 from gateway.runtime.reload import is_terminal_gone
 from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import configure_logging
@@ -32,7 +32,7 @@ class Signals:
         (self.stop if is_terminal_gone() else self.reload).set()
 
 
-def run_part(settings: Settings, part: str, run: Callable[[Signals], Awaitable[None]]) -> None:
+def run_part(settings: Settings, part: str, run: Callable[[Signals, PartFile], Awaitable[None]]) -> None:
     """Run a part of the deployment until a signal ends it."""
     configure_logging(settings.log_level)
 
@@ -42,8 +42,8 @@ def run_part(settings: Settings, part: str, run: Callable[[Signals], Awaitable[N
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, signals.end)
         loop.add_signal_handler(signal.SIGHUP, signals.hang_up)
-        with noted(settings.data_dir, part):
-            await run(signals)
+        with noted(settings.data_dir, part) as part_file:
+            await run(signals, part_file)
 
     gc.freeze()  # what was imported lives as long as the process: no collection needs to look at it
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:

@@ -15,6 +15,7 @@ from policies.errors import IndexUnavailable, LedgerOverloaded, LedgerUnavailabl
 from policies.loader import Board, Family, Policies
 from policies.model import Policy
 from policies.opened_board import BoardState, OpenedBoard, family_named_by
+from policies.policy_changes import changed_digests
 
 REREAD_S: Final = 1.0
 """Age from which a board is read again when it is used, and meanwhile served as it was."""
@@ -141,13 +142,9 @@ class Catalogue:
 
     def replace(self, policies: Policies) -> None:
         """Put other policies in force, for the same boards and for new ones, and log which changed."""
-        before, self.policies = self.policies.by_name, policies
+        changed = changed_digests(self.policies.by_name, policies.by_name)
+        self.policies = policies
         self._names = sorted(policies.boards)
-        changed = {
-            name: policy.digest
-            for name, policy in policies.by_name.items()
-            if name not in before or before[name].digest != policy.digest
-        }
         _log.info(Event.POLICY_RELOADED, changed=changed)
 
     def _family_of(self, name: str) -> Family | None:

@@ -1,6 +1,7 @@
 """The processes of a deployment on this machine. Each keeps a locked file in `run/` of the data directory.
 
-The kernel knows who holds a lock, so no number in a file is believed: a process that is gone holds none.
+The kernel knows who holds a lock, so no number in a file is believed: a process that is gone holds none. What
+a process has to say besides is in a hidden file of the same name, its note.
 """
 
 from __future__ import annotations
@@ -42,6 +43,32 @@ class RunningPart:
     since_ms: int
     path: Path
 
+    def note(self) -> bytes | None:
+        """Return what the part has noted last, None if nothing. Raises OSError."""
+        try:
+            return _note_of(self.path).read_bytes()
+        except FileNotFoundError:
+            return None
+
+
+class PartFile:
+    """The file of this process. Without a `path` there is none, and its notes go nowhere."""
+
+    def __init__(self, part: str, path: Path | None) -> None:
+        self.part = part
+        self._path = path
+
+    def put_note(self, note: bytes) -> None:
+        """Note what the process has to say, in place of what it said before."""
+        if self._path is None:
+            return
+        unready = _unready(self._path)
+        try:
+            unready.write_bytes(note)
+            unready.replace(_note_of(self._path))  # a reader sees the whole note, or the one before
+        except OSError as error:
+            _log.warning(Event.NOT_NOTED, part=self.part, error=str(error))
+
 
 class _Lock(NamedTuple):
     kind: int
@@ -49,7 +76,7 @@ class _Lock(NamedTuple):
 
 
 @contextmanager
-def noted(data_dir: Path, part: str) -> Iterator[None]:
+def noted(data_dir: Path, part: str) -> Iterator[PartFile]:
     """Keep the file of this process while the block runs. Use it once per process."""
     # A second file would end the lock of the first when it is closed (fcntl(2): POSIX locks are of the
     # process).
@@ -58,12 +85,12 @@ def noted(data_dir: Path, part: str) -> Iterator[None]:
     except OSError as error:
         # Only `reload` and `status` need the file, so the part goes on without one.
         _log.warning(Event.NOT_NOTED, part=part, error=str(error))
-        yield
+        yield PartFile(part, None)
         return
     try:
-        yield
+        yield PartFile(part, path)
     finally:
-        path.unlink(missing_ok=True)
+        _remove(path)
         os.close(file)
 
 
@@ -116,6 +143,20 @@ def _note(folder: Path, part: str) -> tuple[int, Path]:
     return file, path
 
 
+def _note_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}.note")
+
+
+def _unready(path: Path) -> Path:
+    return path.with_name(f".{path.name}.unready")
+
+
+def _remove(path: Path) -> None:
+    """Remove the file of a process, and its note."""
+    for each in (path, _note_of(path), _unready(path)):
+        each.unlink(missing_ok=True)
+
+
 def _read(path: Path) -> RunningPart | None:
     try:
         file = os.open(path, os.O_RDONLY)
@@ -124,7 +165,7 @@ def _read(path: Path) -> RunningPart | None:
     try:
         lock = _lock_of(file)
         if lock.kind == fcntl.F_UNLCK:
-            path.unlink(missing_ok=True)
+            _remove(path)
             return None
         facts = orjson.loads(os.read(file, 4096))
         return RunningPart(facts["part"], max(lock.pid, 0), facts["since_ms"], path)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
-from typing import Final, Protocol
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple, Protocol
 
 from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import POLICY_RELOADS, POLICY_STALE, Event, logger
 from gateway.runtime.unexpected import FaultPlace, report
 from policies.errors import ScoregateError
 from policies.loader import Policies, load_policies
-from policies.policy_changes import refuse_restart
+from policies.policy_changes import changed_digests, refuse_restart
+
+_FAILED: Final = "the reload itself failed, which is a fault of Scoregate; the part's log has the error"
 
 _had_terminal: Final = os.isatty(0)
 _log = logger()
@@ -25,8 +29,22 @@ class PoliciesInForce(Protocol):
     policies: Policies
 
 
-def read_again(settings: Settings, in_force: PoliciesInForce) -> Policies | None:
-    """Load the policy files. If they are wrong or need a restart, log it, count it, and return None."""
+class Reload(NamedTuple):
+    """The result of reading the policy files: what to put in force, or why they were refused.
+
+    `began_ns` is when the reading began, by the clock that all processes of a machine share.
+    """
+
+    began_ns: int
+    policies: Policies | None
+    changed: Mapping[str, str] = MappingProxyType({})
+    """The digests of the policies that are new or differ from those in force, by name."""
+    refusal: str | None = None
+
+
+def read_again(settings: Settings, in_force: PoliciesInForce) -> Reload:
+    """Load the policy files. If they are wrong or need a restart, log, count and return the refusal."""
+    began_ns = time.monotonic_ns()
     try:
         policies = load_policies(settings.policies_dir)
         refuse_restart(in_force.policies.by_name, policies.by_name)
@@ -35,30 +53,36 @@ def read_again(settings: Settings, in_force: PoliciesInForce) -> Policies | None
         POLICY_STALE.set(1)
         in_force.is_stale = True
         _log.error(Event.POLICY_REFUSED, error=str(error))
-        return None
+        return Reload(began_ns, None, refusal=str(error))
     POLICY_RELOADS.labels("in_force").inc()
     POLICY_STALE.set(0)
     in_force.is_stale = False
-    return policies
+    return Reload(began_ns, policies, changed_digests(in_force.policies.by_name, policies.by_name))
 
 
 async def reload_when_asked(
     requested: asyncio.Event,
     settings: Settings,
     in_force: PoliciesInForce,
-    put: Callable[[Policies], None],
+    put: Callable[[Policies], Awaitable[None]],
+    tell: Callable[[Reload], None],
 ) -> None:
-    """Load the files, on a thread, whenever `requested` is set, and call `put` in the loop. Never returns."""
+    """Load the files, on a thread, whenever `requested` is set, and `put` them in force. Never returns.
+
+    `tell` hears of each reload once it is over.
+    """
     while True:
         await requested.wait()
         requested.clear()
+        began_ns = time.monotonic_ns()
         try:
-            policies = await asyncio.to_thread(read_again, settings, in_force)
+            reload = await asyncio.to_thread(read_again, settings, in_force)
+            if reload.policies is not None:
+                await put(reload.policies)
         except Exception as error:  # noqa: BLE001 - a bug in reading must not end a part that serves
             report(FaultPlace.POLICIES, error)
-            continue
-        if policies is not None:
-            put(policies)
+            reload = Reload(began_ns, None, refusal=_FAILED)
+        tell(reload)
 
 
 def is_terminal_gone() -> bool:

@@ -22,11 +22,13 @@ from rq.worker import WorkerStatus
 from gateway.deployment.policies_folder import note_policies_folder
 from gateway.deployment.presence import PartKind, present_on_a_thread
 from gateway.deployment.reference_clock import ReferenceClock
-from gateway.deployment.run_files import noted
+from gateway.deployment.reload_answers import teller
+from gateway.deployment.run_files import PartFile, noted
 from gateway.deployment.time_sources import shared_clock
 from gateway.ledger.submissions.work import PROJECT_AFTER_MS
 from gateway.runtime.failpoints import Point, reach
 from gateway.runtime.forced_exit import end_within
+from gateway.runtime.reload import Reload
 from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import Event, logger
 from gateway.runtime.unexpected import FaultPlace, report
@@ -133,6 +135,7 @@ class _Process:
     verifier: Verifier | None = None
     auditor: Auditor | None = None
     policies: WorkerPolicies | None = None
+    is_hung_up = False
     clock: ReferenceClock | None = None
     unprojected: UnprojectedChanges | None = None
     is_told_to_stop = False
@@ -190,7 +193,15 @@ def run_worker(
 
     Raises SettingsError if native programs must run in bubblewrap, and it cannot be used.
     """
-    policies = load_policies(settings.policies_dir)
+    _Process.policies, _Process.is_hung_up = None, False
+    signal.signal(signal.SIGHUP, _hang_up)
+    # A reload that comes after this worker has read the files must find it.
+    with noted(settings.data_dir, PartKind.WORKER) as part_file:
+        _run(settings, part_file, queue, burst=burst)
+
+
+def _run(settings: Settings, part_file: PartFile, queue: VerificationQueue, *, burst: bool) -> None:
+    began_ns, policies = time.monotonic_ns(), load_policies(settings.policies_dir)
     trouble = trouble_with_bubblewrap(policies)
     if trouble and settings.needs_bubblewrap:
         raise SettingsError(f"SCOREGATE_SANDBOX: bubblewrap cannot be used here: {trouble}")
@@ -213,19 +224,34 @@ def run_worker(
             _Process.auditor = Auditor(settings, catalogue, ledger, opened, **common)
 
         put(policies)
-        _Process.policies = WorkerPolicies(settings, catalogue, put)
-        signal.signal(signal.SIGHUP, _Process.policies.hang_up)
+        tell = teller(part_file, catalogue)
+        tell(Reload(began_ns, policies))
+        _heed_reloads(WorkerPolicies(settings, catalogue, put, tell))
         note_policies_folder(settings, PartKind.WORKER)
         _log.info(Event.STARTED, part="worker")
         try:
-            present = present_on_a_thread(settings, PartKind.WORKER, lambda: catalogue.policies.by_name)
-            with noted(settings.data_dir, PartKind.WORKER), present:
+            with present_on_a_thread(settings, PartKind.WORKER, lambda: catalogue.policies.by_name):
                 _work(settings, queue, burst=burst)
         finally:
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)  # another signal must not interrupt the shutdown
             runner.run(stack.aclose())
         _log.info(Event.STOPPED, part="worker")
+
+
+def _hang_up(number: int, frame: FrameType | None) -> None:
+    """Handle SIGHUP, also while this process starts: then the files are read again once it has."""
+    if _Process.policies is None:
+        _Process.is_hung_up = True
+    else:
+        _Process.policies.hang_up(number, frame)
+
+
+def _heed_reloads(policies: WorkerPolicies) -> None:
+    """Let SIGHUP change these policies from now on, and do what it asked for before."""
+    _Process.policies = policies
+    if _Process.is_hung_up:
+        policies.hang_up(signal.SIGHUP, None)
 
 
 def trouble_with_bubblewrap(policies: Policies) -> str:

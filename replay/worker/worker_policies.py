@@ -9,18 +9,28 @@ from contextlib import contextmanager
 from types import FrameType
 
 from gateway.catalogue.catalogue import Catalogue
-from gateway.runtime.reload import is_terminal_gone, read_again
+from gateway.runtime.reload import Reload, is_terminal_gone, read_again
 from gateway.runtime.settings import Settings
 from policies.loader import Policies
 
 
 class WorkerPolicies:
-    """The policies of a worker process. `put` is called with each new set that takes effect."""
+    """The policies of a worker process. `put` is called with each new set that takes effect.
 
-    def __init__(self, settings: Settings, catalogue: Catalogue, put: Callable[[Policies], None]) -> None:
+    `tell` hears of each reload once it is over.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        catalogue: Catalogue,
+        put: Callable[[Policies], None],
+        tell: Callable[[Reload], None],
+    ) -> None:
         self._settings = settings
         self._catalogue = catalogue
         self._put = put
+        self._tell = tell
         self._is_held = False
         self._is_asked = False
 
@@ -51,9 +61,10 @@ class WorkerPolicies:
             self._is_asked = False
             self._is_held = True  # a signal that arrives in here must wait for the end, not nest
             try:
-                policies = read_again(self._settings, self._catalogue)
-                if policies is not None:
-                    self._catalogue.replace(policies)
-                    self._put(policies)
+                reload = read_again(self._settings, self._catalogue)
+                if reload.policies is not None:
+                    self._catalogue.replace(reload.policies)
+                    self._put(reload.policies)
+                self._tell(reload)
             finally:
                 self._is_held = False

@@ -31,6 +31,9 @@ OPERATOR: Final = "operator"
 
 EVERY_BOARD: Final = "*"
 
+WHERE: Final = "; --data-dir or SCOREGATE_DATA_DIR says where to look"
+"""How to look for another deployment, at the end of an error."""
+
 
 def own_version() -> str:
     """Return the version of this installation."""
@@ -73,9 +76,7 @@ async def existing_ledger(settings: Settings) -> AsyncIterator[Ledger]:
     from gateway.wiring import open_ledger
 
     if not settings.is_on_postgres and not settings.ledger_path.exists():
-        raise SettingsError(
-            f"{settings.ledger_path}: there is no ledger; --data-dir or SCOREGATE_DATA_DIR says where to look"
-        )
+        raise SettingsError(f"{settings.ledger_path}: there is no ledger{WHERE}")
     async with open_ledger(settings) as ledger:
         yield ledger
 

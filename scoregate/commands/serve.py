@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,7 +13,9 @@ from scoregate.commands.common import Bind, settings_of
 if TYPE_CHECKING:
     import socket
 
+    from gateway.deployment.run_files import PartFile
     from gateway.runtime.settings import Settings
+    from policies.loader import Policies
     from scoregate.parts import Signals
 
 
@@ -41,23 +42,31 @@ def serve(
 
 def _run_edge(settings: Settings, sockets: Sequence[socket.socket]) -> None:
     import asyncio
+    import time
 
     from gateway.deployment.policies_folder import note_policies_folder
+    from gateway.deployment.reload_answers import teller
     from gateway.edge.connections import listen
     from gateway.edge.health.gauges import measure_from_threads
-    from gateway.runtime.reload import reload_when_asked
+    from gateway.runtime.reload import Reload, reload_when_asked
     from gateway.wiring import open_edge, put_in_force
     from scoregate.metrics import serving_edge_metrics
     from scoregate.parts import run_part
 
-    async def run(signals: Signals) -> None:
+    async def run(signals: Signals, part_file: PartFile) -> None:
+        began_ns = time.monotonic_ns()
         async with open_edge(settings) as edge:
+
+            async def put(policies: Policies) -> None:
+                put_in_force(edge, policies)
+
             note_policies_folder(settings, "edge")
             with serving_edge_metrics(settings, measure_from_threads(edge)):
                 async with listen(edge, sockets):
-                    put = partial(put_in_force, edge)
+                    tell = teller(part_file, edge.catalogue)
+                    tell(Reload(began_ns, edge.catalogue.policies))
                     reloading = asyncio.create_task(
-                        reload_when_asked(signals.reload, settings, edge.catalogue, put)
+                        reload_when_asked(signals.reload, settings, edge.catalogue, put, tell)
                     )
                     await signals.stop.wait()
                     reloading.cancel()

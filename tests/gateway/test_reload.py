@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from gateway.runtime import reload
 from gateway.runtime.reload import read_again
 from gateway.runtime.settings import Settings
 from gateway.wiring import put_in_force
-from policies.loader import Board, load_policies
+from policies.loader import Board, Policies, load_policies
 from tests.support.attack import CLAIM, a_run, honest, registered, until
 from tests.support.feeds import sse
 from tests.support.harness import Harness
@@ -39,6 +39,15 @@ def changed(harness: Harness, **changes: Any) -> Mapping[str, Board]:
     policies = load_policies(folder)
     put_in_force(harness.edge, policies)
     return policies.boards
+
+
+def title_to(titles: asyncio.Queue[str]) -> Callable[[Policies], Awaitable[None]]:
+    """A way to put policies in force that only says the title of a board."""
+
+    async def put(policies: Policies) -> None:
+        titles.put_nowait(policies.boards["sprint"].policy.title)
+
+    return put
 
 
 async def policies_of(harness: Harness, submission: str) -> list[str]:
@@ -100,7 +109,7 @@ async def test_limits_follow_the_policy(harness: Harness):
     third = await harness.post("/v1/boards/sprint/runs", {"build": "b"}, token)
     answer = await harness.send(honest(harness, runs[0]))
 
-    assert ("quota-exceeded", "2 runs are open; submit one or wait until it expires") == (
+    assert ("quota-exceeded", "2 runs are open: submit one, or wait until one expires; try again in 1 h") == (
         third.problem,
         third.body["detail"],
     )
@@ -133,6 +142,7 @@ async def test_a_part_reloads_as_often_as_it_is_asked_whatever_came_of_the_last(
     """A bug in reading is reported, wrong files are refused, and the next files are put in force."""
     folder, settings = harness.edge.settings.policies_dir, harness.edge.settings
     asked, put, read = asyncio.Event(), asyncio.Queue[str](), reload.read_again
+    answers: list[reload.Reload] = []
     fates: list[Any] = [ZeroDivisionError("one of ours")]
 
     def reading(*given: Any) -> Any:
@@ -147,9 +157,7 @@ async def test_a_part_reloads_as_often_as_it_is_asked_whatever_came_of_the_last(
     write_policies(folder, a_policy("sprint", title="Another"))
     in_force = harness.edge.catalogue
     reloading = asyncio.create_task(
-        reload.reload_when_asked(
-            asked, settings, in_force, lambda policies: put.put_nowait(policies.boards["sprint"].policy.title)
-        )
+        reload.reload_when_asked(asked, settings, in_force, title_to(put), answers.append)
     )
     with counts(1, "scoregate_unexpected_total", place="policies"):
         asked.set()
@@ -157,6 +165,10 @@ async def test_a_part_reloads_as_often_as_it_is_asked_whatever_came_of_the_last(
         asked.set()
         async with asyncio.timeout(30):
             assert "Another" == await put.get()
+    failed, done = answers
+    assert (True, None) == ("a fault of Scoregate" in (failed.refusal or ""), failed.policies)
+    assert (None, ["sprint"]) == (done.refusal, list(done.changed))
+    assert failed.began_ns < done.began_ns
     reloading.cancel()
     await asyncio.wait([reloading])
     assert reloading.cancelled()
@@ -183,9 +195,11 @@ async def test_what_is_asked_while_files_are_read_is_not_lost(
 
     monkeypatch.setattr(reload, "read_again", read_slowly)
     write_policies(folder, a_policy("sprint", title="Second"))
-    put = lambda policies: titles.put_nowait(policies.boards["sprint"].policy.title)  # noqa: E731
+    answers: list[reload.Reload] = []
     reloading = asyncio.create_task(
-        reload.reload_when_asked(requested, settings, harness.edge.catalogue, put)
+        reload.reload_when_asked(
+            requested, settings, harness.edge.catalogue, title_to(titles), answers.append
+        )
     )
     requested.set()
     async with asyncio.timeout(30):
@@ -201,7 +215,7 @@ async def test_N03_a_new_board_is_served_without_a_restart(harness: Harness):
         write_policies(
             folder, a_policy("alpine", writes="trusted", segments=["club"], windows=["alltime", "daily"])
         )
-        boards = read_again(harness.edge.settings, harness.edge.catalogue)
+        boards = read_again(harness.edge.settings, harness.edge.catalogue).policies
         assert boards is not None
         put_in_force(harness.edge, boards)
         private = await registered(harness, "eu-1")
@@ -265,7 +279,9 @@ async def test_files_that_cannot_be_put_in_force_leave_all_as_it_was(
     write_policies(folder, arcade_policy(title="Aphelion"))
 
     with counts(1, "scoregate_policy_reloads_total", outcome="refused"):
-        assert read_again(harness.edge.settings, in_force) is None
+        refused = read_again(harness.edge.settings, in_force)
+    assert (None, {}) == (refused.policies, refused.changed)
+    assert said in (refused.refusal or "")
     assert said in capfd.readouterr().out
     assert before == dict(in_force.of_files)
     assert (await harness.get("/readyz")).body["policies"] is False
@@ -273,7 +289,7 @@ async def test_files_that_cannot_be_put_in_force_leave_all_as_it_was(
 
     write_policies(folder, a_policy("sprint"))
     with counts(1, "scoregate_policy_reloads_total", outcome="in_force"):
-        boards = read_again(harness.edge.settings, in_force)
+        boards = read_again(harness.edge.settings, in_force).policies
     assert boards is not None
     put_in_force(harness.edge, boards)
     assert (await harness.get("/readyz")).body["policies"] is True

@@ -17,9 +17,11 @@ from rq.serializers import JSONSerializer
 from structlog.testing import capture_logs
 
 from gateway.deployment.presence import PartKind
+from gateway.deployment.run_files import PartFile
+from gateway.runtime.reload import Reload
 from gateway.runtime.settings import Settings
 from gateway.steward.dispatch import VerificationQueue
-from policies.loader import Board
+from policies.loader import Board, Policies
 from replay.simulators import bubblewrap
 from replay.simulators.bubblewrap import Probe
 from replay.worker import process
@@ -54,9 +56,9 @@ class Parts:
         return SimpleNamespace(boards=boards)
 
     @contextmanager
-    def note(self, what: str) -> Iterator[None]:
+    def note(self, what: str) -> Iterator[PartFile]:
         self.noted.append(f"{what} begins")
-        yield
+        yield PartFile(what, None)
         self.noted.append(f"{what} ends")
 
 
@@ -141,6 +143,31 @@ def test_a_reload_renews_every_part_and_the_end_closes_them(
     assert [signal.SIG_IGN] * 3 == [signal.getsignal(number) for number in SIGNALS]
     told = [(each["event"], each.get("part")) for each in logs]
     assert [("started", "worker"), ("stopped", "worker")] == [each for each in told if each[1] == "worker"]
+
+
+def test_NR_a_reload_that_comes_while_a_worker_starts_is_done_once_it_has(
+    house: Settings, parts: Parts, monkeypatch: pytest.MonkeyPatch
+):
+    """It has read the files already, but is in the list of parts: who reloads waits for its answer."""
+    load, answers, titles = process.load_policies, list[Reload](), list[str]()
+
+    def load_and_hang_up(folder: Path) -> Policies:
+        policies = load(folder)
+        assert ["worker in data begins"] == parts.noted
+        write_board(folder, title="Changed")
+        os.kill(os.getpid(), signal.SIGHUP)
+        return policies
+
+    def work(*_: Any, **__: Any) -> None:
+        titles.append(parts.shown()["tiny"].policy.title)
+
+    monkeypatch.setattr(process, "load_policies", load_and_hang_up)
+    monkeypatch.setattr(process, "teller", lambda *_: answers.append)
+    monkeypatch.setattr(process, "_work", work)
+    run_worker(house)
+    assert ["Changed"] == titles
+    assert [[], ["tiny"]] == [list(answer.changed) for answer in answers]
+    assert answers[0].began_ns < answers[1].began_ns
 
 
 def test_a_worker_that_fails_lets_go_of_what_it_opened(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import signal
+import time
 from pathlib import Path
 
 import pytest
 
 from gateway.catalogue.catalogue import Catalogue
+from gateway.runtime.reload import Reload
 from gateway.runtime.settings import Settings
 from policies.loader import Policies, load_policies
 from replay.worker.worker_policies import WorkerPolicies
@@ -21,13 +23,20 @@ def put() -> list[str]:
 
 
 @pytest.fixture
-def policies(tmp_path: Path, put: list[str]) -> WorkerPolicies:
+def answers() -> list[Reload]:
+    """What was told of each reload, in their order."""
+    return []
+
+
+@pytest.fixture
+def policies(tmp_path: Path, put: list[str], answers: list[Reload]) -> WorkerPolicies:
     boards.write_board(tmp_path)
 
     def note(changed: Policies) -> None:
         put.append(changed.boards["tiny"].policy.title)
 
-    return WorkerPolicies(Settings(policies_dir=tmp_path), Catalogue(load_policies(tmp_path)), note)
+    catalogue = Catalogue(load_policies(tmp_path))
+    return WorkerPolicies(Settings(policies_dir=tmp_path), catalogue, note, answers.append)
 
 
 def hang_up(policies: WorkerPolicies, folder: Path, title: str) -> None:
@@ -42,14 +51,20 @@ def test_between_jobs_it_changes_at_once(policies: WorkerPolicies, tmp_path: Pat
     assert ["First"] == put
 
 
-def test_inside_a_job_it_waits_for_its_end(policies: WorkerPolicies, tmp_path: Path, put: list[str]):
-    """Asked twice, it reads the files once, as they are then."""
+def test_inside_a_job_it_waits_for_its_end(
+    policies: WorkerPolicies, tmp_path: Path, put: list[str], answers: list[Reload]
+):
+    """Asked twice, it reads the files once, as they are then, and tells of it once it is done."""
     with policies.held():
         hang_up(policies, tmp_path, "First")
         hang_up(policies, tmp_path, "Second")
-        assert [] == put
+        assert ([], []) == (put, answers)
+        let_go_ns = time.monotonic_ns()
 
     assert ["Second"] == put
+    [answer] = answers
+    assert (["tiny"], None) == (list(answer.changed), answer.refusal)
+    assert let_go_ns <= answer.began_ns
 
 
 def test_a_job_in_which_nobody_asks_changes_nothing(policies: WorkerPolicies, tmp_path: Path, put: list[str]):
@@ -65,13 +80,17 @@ def test_a_job_in_which_nobody_asks_changes_nothing(policies: WorkerPolicies, tm
     assert ["First"] == put
 
 
-def test_a_wrong_file_changes_nothing(policies: WorkerPolicies, tmp_path: Path, put: list[str]):
-    """Nor does one that needs a restart; what comes after it does."""
+def test_a_wrong_file_changes_nothing(
+    policies: WorkerPolicies, tmp_path: Path, put: list[str], answers: list[Reload]
+):
+    """Nor does one that needs a restart, and it says which; what comes after it does."""
     (tmp_path / "tiny.yaml").write_text("board: [")
     policies.hang_up(signal.SIGHUP, None)
     boards.write_board(tmp_path, order="ascending")
     policies.hang_up(signal.SIGHUP, None)
     assert [] == put
+    wrong, other = answers
+    assert (True, True) == ("tiny.yaml:1" in str(wrong.refusal), "order was" in str(other.refusal))
     hang_up(policies, tmp_path, "Mended")
 
     assert ["Mended"] == put
@@ -87,7 +106,8 @@ def test_asked_again_while_it_reads_it_ends_with_the_newest(tmp_path: Path, put:
             hang_up(policies, tmp_path, "Second")
         put.append(title)
 
-    policies = WorkerPolicies(Settings(policies_dir=tmp_path), Catalogue(load_policies(tmp_path)), note)
+    catalogue = Catalogue(load_policies(tmp_path))
+    policies = WorkerPolicies(Settings(policies_dir=tmp_path), catalogue, note, lambda _: None)
     hang_up(policies, tmp_path, "First")
 
     assert ["First", "Second"] == put

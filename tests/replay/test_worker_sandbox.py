@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 from pathlib import Path
 
 import pytest
 
+from gateway.deployment.run_files import FOLDER
 from gateway.runtime.settings import Settings, load_settings
 from policies.errors import SettingsError
 from policies.loader import load_policies
@@ -46,11 +48,16 @@ def boards(tmp_path: Path) -> Path:
 
 @pytest.mark.usefixtures("without")
 def test_a_worker_that_needs_bubblewrap_does_not_start_without_it(boards: Path, tmp_path: Path):
-    """Its message names the setting and the trouble, before anything is opened."""
+    """Its message names the setting and the trouble, before anything is opened; nothing of it is left behind."""
     settings = Settings(policies_dir=boards, data_dir=tmp_path / "data", sandbox="bubblewrap")
-    with pytest.raises(SettingsError, match=f"SCOREGATE_SANDBOX: .*{TROUBLE}"):
-        run_worker(settings)
-    assert not (tmp_path / "data").exists()
+    before = signal.getsignal(signal.SIGHUP)
+    try:
+        with pytest.raises(SettingsError, match=f"SCOREGATE_SANDBOX: .*{TROUBLE}"):
+            run_worker(settings)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert [FOLDER] == [path.name for path in (tmp_path / "data").iterdir()]
+    assert [] == list((tmp_path / "data" / FOLDER).iterdir())
 
 
 @pytest.mark.usefixtures("without")

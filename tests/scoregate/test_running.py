@@ -63,8 +63,29 @@ async def test_N07_a_deployment_finds_its_own_parts_and_no_others(tmp_path: Path
         boards.write_board(one.policies, title="Changed")
         boards.write_board(other.policies, title="Changed too")
         reloaded = scoregate(one, "reload", "--json")
-        assert [{"part": part, "pid": processes[part].pid} for part in PARTS] == objects(reloaded)
-        await eventually(lambda: said(one, "policy_reloaded") == len(PARTS), one.log)
+        assert [(part, processes[part].pid, "reloaded", ["tiny"], None) for part in PARTS] == [
+            (each["part"], each["pid"], each["outcome"], each["changed"], each["refusal"])
+            for each in objects(reloaded)
+        ]
+        digests = [each["policies"] for each in objects(reloaded)]
+        assert (0, 1, len(PARTS)) == (reloaded.returncode, len(set(digests)), said(one, "policy_reloaded"))
+        again = scoregate(one, "reload")
+        assert (0, "no policy has changed") == (again.returncode, again.stdout.splitlines()[-1])
+        assert 2 * len(PARTS) == said(one, "policy_reloaded")
+
+        good = (one.policies / "tiny.yaml").read_text()
+        (one.policies / "tiny.yaml").write_text(good.replace('"maximum_ticks"', '"maximal_ticks"'))
+        refused = scoregate(one, "reload")
+        assert (1, len(PARTS), len(PARTS)) == (
+            refused.returncode,
+            refused.stdout.count("refused"),
+            said(one, "policy_refused"),
+        )
+        named = ", ".join(f"{part} {processes[part].pid}" for part in PARTS)
+        assert refused.stderr.startswith(f"{named}: refused the files and kept the old policies:\n")
+        assert 1 == refused.stderr.count("tiny.yaml:1: replay.maximal_ticks: unknown setting")
+        (one.policies / "tiny.yaml").write_text(good)
+        assert 0 == scoregate(one, "reload").returncode
         status = scoregate(one, "status", "--json")
         assert [(part, processes[part].pid) for part in PARTS] == [
             (each["part"], each["pid"]) for each in parts_in(status)
@@ -80,7 +101,7 @@ async def test_N07_a_deployment_finds_its_own_parts_and_no_others(tmp_path: Path
             processes[part].send_signal(signal.SIGTERM)
             await ended(processes[part])
         gone = scoregate(one, "reload")
-        assert (2, ["PART  PID"]) == (gone.returncode, gone.stdout.splitlines())
+        assert (2, "") == (gone.returncode, gone.stdout)
         assert "runs on this machine" in gone.stderr
         assert [] == list((data / FOLDER).iterdir())
 
