@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gateway.deployment.presence import PartKind, PartReport, own_host, parts_there
+from gateway.deployment.reload_answers import last_answer
 from gateway.deployment.run_files import RunningPart, running_parts
 from gateway.index.connection import connect
 from gateway.index.earlier_layout import EarlierLayout
@@ -16,13 +17,16 @@ from gateway.ledger.schema import SCHEMA_VERSION
 from gateway.ledger.seals import chain
 from gateway.ledger.sqlite.store import version_at
 from gateway.ledger.submissions.waiting import outbox_contents
-from gateway.runtime.clock import rfc3339
+from gateway.runtime.clock import rfc3339, wall_clock
 from gateway.runtime.settings import Settings
 from gateway.wiring import open_ledger
 from policies.errors import IndexUnavailable, LedgerUnavailable
 
 if TYPE_CHECKING:
     from gateway.ledger.transaction import Transaction
+
+STARTING_MS: Final = 20_000
+"""The age up to which a steward without a lane is starting: it takes its first leases after some seconds."""
 
 LEDGER_S: Final = 5.0
 """Time that the ledger has to answer."""
@@ -68,7 +72,7 @@ async def status_of(settings: Settings) -> DeploymentStatus:
     return DeploymentStatus(
         sorted(rows, key=lambda row: (str(row["part"]), str(row["since"]))),
         work,
-        [*troubles, *more, *_differences(reports)],
+        [*troubles, *more, *_differences(rows)],
     )
 
 
@@ -95,11 +99,11 @@ async def _upgrade(settings: Settings) -> list[str]:
     return [f"keys of an earlier version are being removed from Redis: {state.removed} so far"]
 
 
-def _differences(reports: Sequence[PartReport]) -> list[str]:
+def _differences(rows: Sequence[Mapping[str, object]]) -> list[str]:
     troubles = []
-    if len({part.policies for part in reports}) > 1:
+    if len({row["policies"] for row in rows if row["policies"]}) > 1:
         troubles.append("the parts go by different policies; see `scoregate reload`")
-    if len({part.version for part in reports}) > 1:
+    if len({row["version"] for row in rows if row["version"]}) > 1:
         troubles.append("the parts are of different versions; restart the older ones")
     return troubles
 
@@ -161,20 +165,31 @@ def _work_row(count: int, since_ms: int | None, *, is_cut: bool = False) -> dict
 
 
 def _local_row(part: RunningPart, report: PartReport | None) -> Mapping[str, object]:
+    row = _row(report) if report else _row_of_unreported(part)
+    # What a part itself has noted is newer than its report.
+    answer = last_answer(part)
+    policies = answer.policies if answer else row["policies"]
+    return {**row, "since": rfc3339(part.since_ms), "policies": policies}
+
+
+def _row_of_unreported(part: RunningPart) -> Mapping[str, object]:
     return {
         "part": part.part,
         "pid": part.pid or None,
         "host": own_host(),
         "since": rfc3339(part.since_ms),
-        "version": report and report.version,
-        "policies": report and report.policies,
-        "lanes": report.lanes if report and report.kind is PartKind.STEWARD else None,
-        "duties": report.duties if report else (),
-        "failing": report.failing if report else (),
+        "version": None,
+        "policies": None,
+        "lanes": None,
+        "is_starting": part.part == PartKind.STEWARD and _is_young(part.since_ms),
+        "duties": (),
+        "failing": (),
     }
 
 
 def _row(part: PartReport) -> Mapping[str, object]:
+    is_steward = part.kind is PartKind.STEWARD
+    is_starting = is_steward and not part.lanes and _is_young(part.since_ms)
     return {
         "part": part.kind.value,
         "pid": part.pid or None,
@@ -182,7 +197,12 @@ def _row(part: PartReport) -> Mapping[str, object]:
         "since": rfc3339(part.since_ms),
         "version": part.version or None,
         "policies": part.policies,
-        "lanes": part.lanes if part.kind is PartKind.STEWARD else None,
+        "lanes": part.lanes if is_steward and not is_starting else None,
+        "is_starting": is_starting,
         "duties": part.duties,
         "failing": part.failing,
     }
+
+
+def _is_young(since_ms: int) -> bool:
+    return wall_clock() - since_ms < STARTING_MS

@@ -26,6 +26,18 @@ def rfc3339(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def duration_text(seconds: int) -> str:
+    """Return a duration in words, in its two largest units, such as `3 h 12 min`."""
+    for unit_s, unit, next_s, following in _SPANS:
+        if seconds >= unit_s:
+            rest = seconds % unit_s // next_s
+            return f"{seconds // unit_s} {unit}" + (f" {rest} {following}" if rest else "")
+    return f"{seconds} s"
+
+
+_SPANS: Final = ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
+"""Units of a duration (s), each with the unit after it."""
+
 _RFC3339: Final = re.compile(
     r"(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d{1,6})?)\d*([Zz]|[+-]\d\d:\d\d)", re.ASCII
 )

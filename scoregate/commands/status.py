@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from scoregate.commands.common import DataDir, console, finish, settings_beside
+from scoregate.commands.common import WHERE, DataDir, console, fail, finish, settings_beside
 from scoregate.commands.tables import AsJson, cell, show, show_json
 
 if TYPE_CHECKING:
@@ -38,30 +38,32 @@ WORK_COLUMNS: Final = ("work", "waiting", "oldest")
 COMMON: Final = ("host", "version", "policies")
 """Columns that a terminal has no room for. Where all parts agree, the title says it once."""
 
+STARTING: Final = "starting"
+"""The word for the lanes of a steward that has had none yet."""
+
 SHORT_DIGEST: Final = 8
-SPANS: Final = ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
-"""Units of a duration (s), each with the unit after it."""
 
 
 def status(as_json: AsJson = False, data_dir: DataDir = None) -> None:
     """List the parts that run, and the work that waits for them. Status 1 if no part runs."""
     from scoregate.deployment_status import status_of
 
-    deployment = finish(status_of(settings_beside(data_dir)))
+    settings = settings_beside(data_dir)
+    deployment = finish(status_of(settings))
     screen = console()
     if as_json:
         show_json([*deployment.parts, *deployment.work])
     elif screen.is_terminal:
         _show_on(screen, deployment)
     else:
-        show(deployment.parts, PART_COLUMNS, as_json=False)
+        show(({**row, "lanes": _lanes(row)} for row in deployment.parts), PART_COLUMNS, as_json=False)
         if deployment.work:
             typer.echo()
             show(map(_counted, deployment.work), WORK_COLUMNS, as_json=False)
     for trouble in deployment.troubles:
         typer.echo(trouble, err=True)
     if not deployment.parts:
-        raise typer.Exit(1)
+        fail(f"no part of the deployment in {settings.data_dir.resolve()} runs{WHERE}", status=1)
 
 
 def _counted(row: Mapping[str, object]) -> Mapping[str, object]:
@@ -79,6 +81,11 @@ def _show_on(screen: Console, deployment: DeploymentStatus) -> None:
         screen.print(_work_table(deployment.work))
 
 
+def _lanes(row: Mapping[str, object]) -> object:
+    """Return how many lanes a steward has, None for other parts."""
+    return STARTING if row["is_starting"] else row["lanes"]
+
+
 def _title(name: str, value: str) -> str:
     return f"{name} {value[:SHORT_DIGEST] if name == 'policies' else value}"
 
@@ -94,7 +101,7 @@ def _parts_table(rows: Rows, apart: Sequence[str], title: str) -> Table:
     table.add_column("failing", ratio=1)
     for row in rows:
         others = [cell(row[name])[: SHORT_DIGEST if name == "policies" else None] for name in apart]
-        lanes = "" if row["lanes"] is None else cell(row["lanes"])
+        lanes = cell(_lanes(row)) if _lanes(row) is not None else ""
         duties, failing = (cell(row[name]).replace(",", ", ") for name in ("duties", "failing"))
         cells = [cell(row["part"]), cell(row["pid"]), _ago(row["since"]), *others, lanes]
         table.add_row(
@@ -130,11 +137,7 @@ def _table(title: str) -> Table:
 
 def _ago(moment: object) -> str:
     """Return how long ago a moment (RFC 3339) was, such as `3 h 12 min`."""
-    from gateway.runtime.clock import parse_rfc3339, wall_clock
+    from gateway.runtime.clock import duration_text, parse_rfc3339, wall_clock
 
     at_ms = parse_rfc3339(str(moment)) or 0
-    seconds = max(0, wall_clock() - at_ms) // 1000
-    for unit_s, unit, next_s, following in SPANS:
-        if seconds >= unit_s:
-            return f"{seconds // unit_s} {unit} {seconds % unit_s // next_s} {following}"
-    return f"{seconds} s"
+    return duration_text(max(0, wall_clock() - at_ms) // 1000)

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from gateway.deployment.presence import PartKind
+from gateway.deployment.presence import PartKind, PartReport
 from gateway.runtime.clock import rfc3339, wall_clock
+from scoregate import deployment_status
 from scoregate.commands import status
 from scoregate.deployment_status import STATED, DeploymentStatus
 from tests.support import preloaded
@@ -102,7 +103,8 @@ async def test_PT_nothing_runs_and_nothing_is_made(tmp_path: Path):
     """Without a deployment the status is 1, and no ledger or folder is there afterwards."""
     with running_valkey() as valkey, deployed(tmp_path, valkey) as house:
         nothing = told(house)
-        assert (1, 1, "") == (nothing.returncode, len(nothing.stdout.splitlines()), nothing.stderr)
+        assert (1, 1) == (nothing.returncode, len(nothing.stdout.splitlines()))
+        assert nothing.stderr.startswith(f"no part of the deployment in {house.folder / 'data'} runs; ")
         assert not house.ledger.exists()
         assert [] == rows_of(house)
 
@@ -144,6 +146,7 @@ def part(kind: PartKind, pid: int = 4_194_304, **facts: Any) -> dict[str, Any]:
         "version": "0.1.0",
         "policies": "2937fdd196e9dbbb",
         "lanes": None,
+        "is_starting": False,
         "duties": (),
         "failing": (),
     } | facts
@@ -170,6 +173,30 @@ def test_PT_the_table_fits_a_terminal():
     assert 1 == shown.count("a-machine-with-a-long-name")
 
 
+def reported(kind: PartKind, age_ms: int, lanes: int = 0) -> dict[str, Any]:
+    """A part as another machine hears of it, begun so long ago."""
+    facts: dict[str, Any] = {"kind": kind, "policies": "0" * 16, "since_ms": wall_clock() - age_ms}
+    return dict(deployment_status._row(PartReport(lanes=lanes, **facts)))
+
+
+def test_NR_a_steward_without_lanes_is_starting_only_at_first():
+    """It has none for some seconds, which is no fault yet. Later, none is none; other parts never have any."""
+    late_ms = deployment_status.STARTING_MS
+    rows = [
+        reported(PartKind.STEWARD, 1_000),
+        reported(PartKind.STEWARD, 1_000, lanes=128),
+        reported(PartKind.STEWARD, late_ms),
+        reported(PartKind.EDGE, 1_000),
+    ]
+    assert [(None, True), (128, False), (0, False), (None, False)] == [
+        (row["lanes"], row["is_starting"]) for row in rows
+    ]
+    lines = [line.split() for line in drawn(*(row | {"pid": at} for at, row in enumerate(rows))).splitlines()]
+    cells = {line[1]: line[3:] for line in lines if line and line[0] in PARTS}
+    assert {"0": ["s", "starting"], "1": ["s", "128"], "3": ["s"]} == {at: cells[at] for at in "013"}
+    assert "0" == cells["2"][-1]
+
+
 def test_PT_what_the_parts_do_not_agree_on_is_a_column():
     """During an upgrade each part is shown with its version; what they share stays in the title."""
     shown = drawn(part(PartKind.EDGE), part(PartKind.EDGE, version="0.2.0"))
@@ -194,7 +221,7 @@ def test_PT_a_number_that_may_be_larger_says_so():
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0, "0 s"), (59, "59 s"), (3_600, "1 h 0 min"), (200_000, "2 d 7 h"), (-9, "0 s")]
+    ("seconds", "text"), [(0, "0 s"), (59, "59 s"), (3_600, "1 h"), (200_000, "2 d 7 h"), (-9, "0 s")]
 )
 def test_PT_times_are_told_as_people_do(seconds: int, text: str):
     """A clock that is behind makes nothing younger than now."""
