@@ -111,7 +111,7 @@ class KeyRevoked(ScoregateError):
 
 
 class OperationReused(ScoregateError):
-    """The operation id was already used for another operation; nothing was stored."""
+    """The operation id was already used for other content; nothing was stored. Take a new id for it."""
 
 
 class NonceReused(ScoregateError):

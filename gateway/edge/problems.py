@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Final
@@ -9,10 +10,17 @@ from typing import Any, Final
 import orjson
 from aiohttp import web
 
+from gateway.runtime.clock import duration_text
 from gateway.runtime.telemetry import PROBLEMS
 
 PROBLEM_BASE = "https://scoregate.dev/problems/"
 """Prefix of every `type` URI, which identifies a problem and need not resolve (RFC 9457, §3.1.1)."""
+
+TOO_MANY: Final = 429
+"""The status of a refusal by a limit."""
+
+_STEPS_S: Final = ((86_400, 3_600), (3_600, 60))
+"""What a wait is rounded to, from a day on and from an hour on."""
 
 COMMON_HEADERS: Final = {"X-Content-Type-Options": "nosniff"}
 """Headers of every response."""
@@ -123,15 +131,25 @@ class Problem(Exception):
 
 def problem_response(problem: Problem) -> web.Response:
     """Count a refusal and return its `application/problem+json` response."""
-    kind = problem.kind
+    kind, detail = problem.kind, problem.detail
     PROBLEMS.labels(kind.slug).inc()
     retry = RETRY_SOON if kind.status in _PASSING else {}
+    headers = {**retry, **problem.headers}
     body = {"type": PROBLEM_BASE + kind.slug, "title": kind.title, "status": kind.status}
-    if problem.detail:
-        body["detail"] = problem.detail
+    if kind.status == TOO_MANY:
+        # Here, so that the words of every limit agree with the header.
+        detail = f"{detail or kind.title}; try again in {_wait_text(int(headers['Retry-After']))}"
+    if detail:
+        body["detail"] = detail
     return _ProblemResponse(
         body=orjson.dumps(body | problem.extensions),
         status=kind.status,
-        headers=COMMON_HEADERS | retry | problem.headers | {"Cache-Control": "no-store"},
+        headers=COMMON_HEADERS | headers | {"Cache-Control": "no-store"},
         content_type="application/problem+json",
     )
+
+
+def _wait_text(seconds: int) -> str:
+    """Return a wait in words. What they leave out is rounded up, so that nobody comes too early."""
+    step_s = next((step for least, step in _STEPS_S if seconds >= least), 1)
+    return duration_text(math.ceil(seconds / step_s) * step_s)

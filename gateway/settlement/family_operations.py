@@ -9,7 +9,7 @@ from typing import Any
 from gateway.catalogue.family_terms import terms_of
 from gateway.ledger.boards.board_batch import BoardBatch
 from gateway.ledger.boards.board_opening import BATCH_LIMIT, BatchOpenings
-from gateway.ledger.boards.board_rows import BoardOutcome, BoardResult
+from gateway.ledger.boards.board_rows import UNKNOWN_BOARD, BoardOutcome, BoardResult
 from gateway.ledger.boards.life_changes import change, turn
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.settlement.rollups import note_deletion
@@ -92,7 +92,7 @@ def _perform_one(
 def _revise(family: Family, batch: BoardBatch, request: BoardRevision) -> BoardResult:
     stored = batch.of_family(request.board)
     if stored is None:
-        return BoardResult(BoardOutcome.UNKNOWN, None)
+        return UNKNOWN_BOARD
     version = stored.board.version if request.version is None else request.version
     after = replace(stored.board, **request.values, version=version)
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from gateway.runtime.clock import Clock
     from gateway.runtime.settings import Settings
     from scoregate.quarantine import Quarantine
+
+PUBLIC_KEY_BYTES: Final = 32
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -102,6 +104,10 @@ async def register(settings: Settings, key_id: str, public_key: str, boards: tup
         raw = base64.b64decode(public_key, validate=True)
     except (binascii.Error, ValueError):
         raise SettingsError("--public-key: expected 32 bytes in base64") from None
+    if len(raw) != PUBLIC_KEY_BYTES:
+        raise SettingsError(
+            f"--public-key: expected 32 bytes in base64, got {len(raw)}: of a DER key take the last 32"
+        )
     load_server_public_key(raw)
     async with open_ledger(settings) as ledger:
         known = (await ledger.read(queries.all_server_keys())).get(key_id)

@@ -90,7 +90,7 @@ async def test_boards_are_opened_changed_ended_and_read_by_a_client(settings: Se
             assert ("changed", "closed") == (closed.status, closed.board and closed.board.state)
             [reopened] = await server.reopen_boards("track", "op-4", ["track.spa"])
             assert "open" == (reopened.board and reopened.board.state)
-            await server.delete_boards("track", "op-5", ["track.spa"])
+            await server.delete_boards("track", "op-5", ["track.spa"], reason="never raced")
             assert ["track.monza"] == [
                 standing.board for standing in (await server.standings("track", "ada")).standings
             ]

@@ -105,7 +105,7 @@ class Studio:
     async def operate(self, family: str, action: str, *names: str) -> None:
         """Opens boards, or ends them."""
         boards = [
-            {"action": action, "board": name} | ({"title": name} if action == "open" else {})
+            {"action": action, "board": name} | ({"title": name} if action == "open" else {"reason": "over"})
             for name in names
         ]
         body = {"operation": secrets.token_hex(8), "boards": boards}

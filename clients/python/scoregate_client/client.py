@@ -284,9 +284,9 @@ class ServerClient(FamilyReads, AssetReads):
         return await self.operate_boards(family, operation, _turned("reopen", names, reason))
 
     async def delete_boards(
-        self, family: str, operation: str, names: Sequence[str], *, reason: str = ""
+        self, family: str, operation: str, names: Sequence[str], *, reason: str
     ) -> tuple[BoardOutcome, ...]:
-        """Delete boards: nobody finds them any more, and the ledger keeps them."""
+        """Delete boards for good: nobody finds them any more. The ledger keeps them, and the `reason`."""
         return await self.operate_boards(family, operation, _turned("delete", names, reason))
 
     async def store_asset(self, family: str, content: bytes) -> str:

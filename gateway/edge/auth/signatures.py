@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from enum import Enum
 from functools import lru_cache
 from math import floor
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -36,6 +36,11 @@ HMAC_SHA256 = "hmac-sha256"
 ED25519 = "ed25519"
 COMPONENTS = ("@method", "@authority", "@path", "@query", "content-type", "content-digest")
 MAX_LIFETIME_S = 300
+
+_INVALID: Final = (
+    "no key that is known here signed exactly this request: the key may be unknown or revoked, or something "
+    "signed was changed on the way; operators see the registered keys with `scoregate key list`"
+)
 
 _DIGESTS = {"sha-256": hashlib.sha256, "sha-512": hashlib.sha512}
 _SIGNATURE_BYTES = frozenset({32, 64})
@@ -174,8 +179,7 @@ def signature_base(
 def check_algorithm(parsed: ParsedSignature, expected: str) -> None:
     """Refuse a signature that names another algorithm than that of its key."""
     if parsed.alg is not None and parsed.alg != expected:
-        # No detail: the answer must not tell a known key from an unknown one.
-        raise Problem(ProblemType.SIGNATURE_INVALID)
+        raise invalid_signature()
 
 
 def verify_hmac_sha256(key: bytes, base: bytes, signature: bytes) -> bool:
@@ -223,8 +227,8 @@ def _check_digests(header: str, body: bytes) -> None:
     if not known:
         raise _malformed("Content-Digest needs sha-256 or sha-512.")
     if any(_DIGESTS[name](body).digest() != digests[name] for name in known):
-        # No detail, as above: with a captured request, it would tell that the rest of it is genuine.
-        raise Problem(ProblemType.SIGNATURE_INVALID)
+        # A detail of its own would tell, with a captured request, that the rest of it is genuine.
+        raise invalid_signature()
 
 
 def content_digest_of(body: bytes) -> str:
@@ -239,6 +243,14 @@ def load_server_public_key(raw: bytes) -> Ed25519PublicKey:
     except ValueError as error:
         raise ServerKeyError(str(error)) from None
     return Ed25519PublicKey.from_public_bytes(raw)
+
+
+def invalid_signature() -> Problem:
+    """Return the answer to every signature that does not verify, whatever its fault.
+
+    It is the same for all of them, so that it does not tell a known key from an unknown one.
+    """
+    return Problem(ProblemType.SIGNATURE_INVALID, _INVALID)
 
 
 def _malformed(detail: str) -> Problem:

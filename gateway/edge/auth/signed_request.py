@@ -58,11 +58,6 @@ def read_signature(request: web.Request) -> SignedRequest:
     return SignedRequest(parsed, base, content_digest or "")
 
 
-def invalid_signature() -> Problem:
-    """Return the answer to every signature that does not verify, whatever its fault."""
-    return Problem(ProblemType.SIGNATURE_INVALID)
-
-
 def _authority(request: web.Request) -> str:
     """Return the host in lower case, without the default port of the scheme (RFC 9421, §2.2.3)."""
     return request.host.lower().removesuffix(_DEFAULT_PORTS.get(request.scheme, ""))

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from gateway.edge.auth import signatures
 from gateway.edge.auth.server_keys import EVERY_BOARD, TrustedServer
-from gateway.edge.auth.signed_request import SignedRequest, invalid_signature, read_signature
+from gateway.edge.auth.signed_request import SignedRequest, read_signature
 from gateway.edge.auth.structured_fields import byte_sequence
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.problems import Problem, ProblemType
@@ -110,7 +110,7 @@ async def _verified(request: web.Request) -> ServerHead:
     if server is None:
         raise _forbidden_or_invalid(edge, signed)
     if parsed.tag is not signatures.Tag.SERVER:
-        raise invalid_signature()
+        raise signatures.invalid_signature()
     signatures.check_algorithm(parsed, "ed25519")
     signatures.check_time(parsed, edge.clock() / 1000, edge.settings.clock_skew_s)
     return ServerHead(server, signed, request.raw_path, edge.clock)
@@ -129,7 +129,7 @@ def _forbidden_or_invalid(edge: Edge, signed: SignedRequest) -> Problem:
     key = edge.tickets.key(signed.parsed.keyid)
     if signatures.verify_hmac_sha256(key, signed.base, signed.parsed.signature):
         return Problem(ProblemType.SCOPE_FORBIDDEN, "a run's key does not write entries")
-    return invalid_signature()
+    return signatures.invalid_signature()
 
 
 @contextmanager
@@ -138,7 +138,7 @@ def ledger_refusals_as_problems() -> Iterator[None]:
     try:
         yield
     except KeyRevoked:
-        raise invalid_signature() from None
+        raise signatures.invalid_signature() from None
     except NonceReused:
         raise Problem(ProblemType.NONCE_REUSED) from None
     except OperationReused as error:

@@ -90,7 +90,7 @@ async def _standings(edge: Edge, board: Board, window: Window, at_ms: int) -> li
     if _one_at_a_time.locked():
         raise Problem(
             ProblemType.QUOTA_EXCEEDED,
-            "another moderator is reading the past right now; try again soon",
+            "another moderator is reading the past right now",
             headers={"Retry-After": "5"},
         )
     try:

@@ -231,5 +231,5 @@ def _used_up(wait_s: float) -> Problem:
         "RateLimit": f'"reads";r=0;t={seconds}',
         "RateLimit-Policy": f'"reads";q={SAVED_S};w={SAVED_S}',
     }
-    detail = "reads by you, your address or your network have used up their budget; wait and try again"
+    detail = "reads by you, your address or your network have used up their budget"
     return Problem(ProblemType.QUOTA_EXCEEDED, detail, headers=headers)

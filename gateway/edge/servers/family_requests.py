@@ -9,6 +9,8 @@ from pydantic import TypeAdapter, ValidationError
 from gateway.edge.http.request import schema_violation
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire import board_bodies
+from gateway.ledger.boards.board_differences import NEVER_CHANGE
+from gateway.ledger.boards.board_rows import KEPT
 from gateway.runtime.clock import fault_of_rfc3339, parse_rfc3339
 from gateway.settlement.family_operations import (
     BoardOpening,
@@ -37,9 +39,17 @@ def operation_of(family: Family, value: Any) -> FamilyOperation:
     try:
         return _operation(family, _OPERATION.validate_python(value))
     except ValidationError as error:
+        if kept := _kept_by_a_change(value):
+            raise Problem(ProblemType.SCHEMA_VIOLATION, f"{kept}: {NEVER_CHANGE}") from None
         raise schema_violation(error, skip=1) from None  # the outermost part is the action
     except SettingRefused as refused:
         raise Problem(ProblemType.SCHEMA_VIOLATION, detail_of(refused)) from None
+
+
+def _kept_by_a_change(value: Any) -> str | None:
+    """Return what a request wants to change of a board that no change changes, None if nothing."""
+    is_change = isinstance(value, dict) and value.get("action") == "change"
+    return next((name for name in KEPT if name in value), None) if is_change else None
 
 
 def _operation(family: Family, request: board_bodies.BoardOperation) -> FamilyOperation:

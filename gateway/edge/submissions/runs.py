@@ -149,7 +149,7 @@ async def _note_open(edge: Edge, board: Board, ticket: Ticket) -> RunOpening:
         limit = board.policy.limits.open_runs
         raise Problem(
             ProblemType.QUOTA_EXCEEDED,
-            f"{limit} runs are open; submit one or wait until it expires",
+            f"{limit} runs are open: submit one, or wait until one expires",
             headers={"Retry-After": str(board.policy.run_lifetime_s)},
         )
     return noted

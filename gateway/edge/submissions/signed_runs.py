@@ -7,7 +7,7 @@ from typing import NamedTuple
 from aiohttp import web
 
 from gateway.edge.auth import signatures
-from gateway.edge.auth.signed_request import SignedRequest, invalid_signature, read_signature
+from gateway.edge.auth.signed_request import SignedRequest, read_signature
 from gateway.edge.auth.tickets import Ticket
 from gateway.edge.auth.trusted_servers import signing_server
 from gateway.edge.context import EDGE, Edge
@@ -60,7 +60,7 @@ async def _refusal(edge: Edge, signed: SignedRequest) -> Problem:
     """Return the refusal: `scope-forbidden` for a server's valid signature, or else `invalid-signature`."""
     if signed.parsed.tag is signatures.Tag.SERVER and await signing_server(edge, signed):
         return Problem(ProblemType.SCOPE_FORBIDDEN, "a server's key does not submit runs")
-    return invalid_signature()
+    return signatures.invalid_signature()
 
 
 def _check_ticket(request: web.Request, ticket: Ticket, board: Board, earliest_ms: int) -> None:

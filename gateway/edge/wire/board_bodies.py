@@ -15,6 +15,9 @@ FamilyBoard = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,47}\.[A-Za-z0-9_-
 OPERATIONS_LIMIT: Final = 1_000
 """Most operations of one request."""
 
+REASON_LENGTH: Final = 200
+"""Longest reason for the end of a board, in characters."""
+
 BoardTitle = Annotated[str, Field(min_length=1, max_length=80)]
 Sha256 = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 
@@ -75,17 +78,25 @@ class ChangeBoard(Body):
 
 
 class TurnBoard(Body):
-    """A board to close, reopen or delete, with the reason for the log.
+    """A board to close or reopen, with the reason for the log.
 
-    A closed board takes no new runs; those under way still count. A deleted board is not read any more.
+    A closed board takes no new runs; those under way still count.
     """
 
-    action: Literal["close", "reopen", "delete"]
+    action: Literal["close", "reopen"]
     board: FamilyBoard
-    reason: Annotated[str, Field(max_length=200)] = ""
+    reason: Annotated[str, Field(max_length=REASON_LENGTH)] = ""
 
 
-BoardOperation = Annotated[OpenBoard | ChangeBoard | TurnBoard, Field(discriminator="action")]
+class DeleteBoard(Body):
+    """A board to delete for good, with the reason for the log. Nobody reads it any more."""
+
+    action: Literal["delete"]
+    board: FamilyBoard
+    reason: Annotated[str, Field(min_length=1, max_length=REASON_LENGTH)]
+
+
+BoardOperation = Annotated[OpenBoard | ChangeBoard | TurnBoard | DeleteBoard, Field(discriminator="action")]
 
 
 class OperationEnvelope(Body):

@@ -9,6 +9,7 @@ from typing import Final, Self
 from sqlalchemy import select
 
 from gateway.ledger.boards.board_batch import BoardBatch
+from gateway.ledger.boards.board_differences import differences
 from gateway.ledger.boards.board_rows import (
     BoardOutcome,
     BoardResult,
@@ -29,12 +30,19 @@ from gateway.ledger.schema import (
     submissions,
 )
 from gateway.ledger.transaction import Operation, Query, Transaction
+from gateway.runtime.clock import rfc3339
 from policies.errors import SettingRefused
 from policies.opened_board import BoardState, OpenedBoard, refuse_unfit
 from policies.vocabulary import State
 
 BATCH_LIMIT: Final = 1_000
 """Most boards of one batch, so that other writes wait no longer for its commit than for a full group's."""
+
+TAKEN_BY_DELETED: Final = (
+    "a deleted board has the name: open the board under another name, or let the policy free the names of "
+    "deleted boards (`names_free_after_delete`)"
+)
+TAKEN_BY_PLAYED: Final = "a deleted board that was played has the name: open the board under another name"
 
 _OPENINGS = Query(select(events.c.seq, events.c.detail).where(is_listed(events.c.seq)))
 _s = submissions.c
@@ -116,9 +124,9 @@ class BatchOpenings:
         if stored.board.state is not BoardState.DELETED:
             return self._compare(request, stored)
         if not terms.frees_names:
-            return BoardResult(BoardOutcome.CONFLICT, None, "a deleted board has the name")
+            return BoardResult(BoardOutcome.CONFLICT, None, TAKEN_BY_DELETED)
         if request.board in self._traced:
-            return BoardResult(BoardOutcome.CONFLICT, None, "a deleted board that was played has the name")
+            return BoardResult(BoardOutcome.CONFLICT, None, TAKEN_BY_PLAYED)
         # The version goes on, so that no reader of the deleted board takes the new one for it.
         return self._open(request, stored.board.version + 1)
 
@@ -129,10 +137,12 @@ class BatchOpenings:
         known = {detail_text(content_of(stored.board)), self._first_contents.get(stored.opened_seq)}
         if content in known:
             return BoardResult(BoardOutcome.SAME, stored.board)
-        return BoardResult(BoardOutcome.CONFLICT, stored.board, "the name has other content")
+        return BoardResult(BoardOutcome.CONFLICT, stored.board, differences(stored.board, request))
 
     def _open(self, request: OpenedBoard, version: int) -> BoardResult:
         batch = self._batch
+        if request.closes_at_ms is not None and request.closes_at_ms <= batch.at_ms:
+            return BoardResult(BoardOutcome.REFUSED, None, past_closing(batch.at_ms, "leave it out"))
         board = replace(
             request,
             state=BoardState.OPEN,
@@ -145,6 +155,11 @@ class BatchOpenings:
         stored = batch.put(board, LifeChange.OPENED, detail)
         self._first_contents[stored.opened_seq] = detail_text(detail)
         return BoardResult(BoardOutcome.OPENED, board)
+
+
+def past_closing(at_ms: int, remedy: str) -> str:
+    """Return why a board may not get a `closes_at` that is over, as of a time (Unix ms)."""
+    return f"closes_at: is past, by our clock it is {rfc3339(at_ms)}; give a later time, or {remedy}"
 
 
 def refusal_of(request: OpenedBoard, terms: FamilyTerms) -> str:

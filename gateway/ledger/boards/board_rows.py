@@ -59,6 +59,9 @@ class BoardResult(NamedTuple):
     detail: str = ""
 
 
+UNKNOWN_BOARD: Final = BoardResult(BoardOutcome.UNKNOWN, None, "no board of the family has this name")
+
+
 class FamilyTerms(NamedTuple):
     """What the ledger has to know of a family: its name, its policy's digest, and two of its rules.
 
@@ -98,7 +101,8 @@ COLUMNS: Final = tuple(boards.columns)
 CHANGING: Final = ("title", "metadata", "bounds", "opens_at_ms", "closes_at_ms")
 """What a board may change while it is open."""
 
-_KEPT: Final = ("parameters", "asset")
+KEPT: Final = ("parameters", "asset")
+"""What a board is opened with, and never changes."""
 
 
 def stored_board(row: Row) -> StoredBoard:
@@ -176,7 +180,7 @@ def content_changes(before: OpenedBoard, after: OpenedBoard) -> dict[str, Any]:
 
 def keeps_its_content(before: OpenedBoard, after: OpenedBoard) -> bool:
     """Return whether parameters and asset stay as they were when the board was opened."""
-    return all(getattr(before, name) == getattr(after, name) for name in _KEPT)
+    return all(getattr(before, name) == getattr(after, name) for name in KEPT)
 
 
 def event_row(life: LifeEvent, terms: FamilyTerms, board: OpenedBoard, from_state: str) -> Cells:

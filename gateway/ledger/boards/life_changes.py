@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 from gateway.ledger.boards.board_batch import BoardBatch
-from gateway.ledger.boards.board_opening import BATCH_LIMIT, refusal_of
+from gateway.ledger.boards.board_differences import NEVER_CHANGE
+from gateway.ledger.boards.board_opening import BATCH_LIMIT, past_closing, refusal_of
 from gateway.ledger.boards.board_rows import (
     CHANGING,
+    UNKNOWN_BOARD,
     WHY,
     BoardOutcome,
     BoardResult,
@@ -22,6 +24,8 @@ from gateway.ledger.transaction import Operation, Transaction
 from policies.opened_board import BoardState, OpenedBoard
 
 CLOSED_SINCE: Final = "closes_at: a closed board's is when it closed; reopen the board first"
+
+STAYS_DELETED: Final = "a deleted board stays deleted: open another board"
 
 _TURNS: Final[Mapping[tuple[BoardState, BoardState], LifeChange]] = {
     (BoardState.OPEN, BoardState.CLOSED): LifeChange.CLOSED,
@@ -86,19 +90,17 @@ def change(batch: BoardBatch, request: OpenedBoard) -> BoardResult:
     """Change what one board of a batch says and may narrow."""
     stored = batch.of_family(request.board)
     if stored is None or stored.board.state is BoardState.DELETED:
-        return BoardResult(BoardOutcome.UNKNOWN, None)
+        return UNKNOWN_BOARD
     before = stored.board
     after = replace(before, **{name: getattr(request, name) for name in CHANGING}, version=before.version + 1)
-    refusal = _refusal(before, request, after, batch.terms)
+    refusal = _refusal(batch, before, request, after)
     if refusal:
         return BoardResult(BoardOutcome.REFUSED, before, refusal)
     changed = content_changes(before, after)
     if not changed:
         return BoardResult(BoardOutcome.SAME, before)
-    if before.state is BoardState.CLOSED and "closes_at_ms" in changed:
-        return BoardResult(BoardOutcome.REFUSED, before, CLOSED_SINCE)
     if request.version != before.version:
-        return BoardResult(BoardOutcome.CONFLICT, before, "it was changed since it was read")
+        return BoardResult(BoardOutcome.CONFLICT, before, _outdated(before, request))
     batch.put(after, LifeChange.CHANGED, changed)
     return BoardResult(BoardOutcome.CHANGED, after)
 
@@ -109,14 +111,14 @@ def turn(
     """Close, reopen or delete one board of a batch."""
     stored = batch.of_family(name)
     if stored is None:
-        return BoardResult(BoardOutcome.UNKNOWN, None)
+        return UNKNOWN_BOARD
     before = stored.board
     is_early = is_due and (before.closes_at_ms is None or before.closes_at_ms > batch.at_ms)
     if before.state is state or is_early:
         return BoardResult(BoardOutcome.SAME, before)
     reason = _TURNS.get((before.state, state))
     if reason is None:
-        return BoardResult(BoardOutcome.REFUSED, before, f"a {before.state} board never becomes {state}")
+        return BoardResult(BoardOutcome.REFUSED, before, STAYS_DELETED)
     after = _turned(before, state, batch.at_ms)
     batch.put(after, reason, content_changes(before, after) | ({WHY: why} if why else {}))
     if state is BoardState.CLOSED:
@@ -126,10 +128,26 @@ def turn(
     return BoardResult(BoardOutcome.CHANGED, after)
 
 
-def _refusal(before: OpenedBoard, request: OpenedBoard, after: OpenedBoard, terms: FamilyTerms) -> str:
+def _refusal(batch: BoardBatch, before: OpenedBoard, request: OpenedBoard, after: OpenedBoard) -> str:
     if not keeps_its_content(before, request):
-        return "parameters and asset never change"
-    return refusal_of(after, terms)
+        return NEVER_CHANGE
+    return refusal_of(after, batch.terms) or _refusal_of_end(before, after, batch.at_ms)
+
+
+def _refusal_of_end(before: OpenedBoard, after: OpenedBoard, at_ms: int) -> str:
+    if after.closes_at_ms == before.closes_at_ms:
+        return ""
+    if before.state is BoardState.CLOSED:
+        return CLOSED_SINCE
+    is_past = after.closes_at_ms is not None and after.closes_at_ms <= at_ms
+    return past_closing(at_ms, "close the board") if is_past else ""
+
+
+def _outdated(before: OpenedBoard, request: OpenedBoard) -> str:
+    return (
+        f"version: the board has version {before.version} by now, and the change is based on "
+        f"{request.version}: see whether it still makes sense, and send it with {before.version}"
+    )
 
 
 def _turned(before: OpenedBoard, state: BoardState, at_ms: int) -> OpenedBoard:

@@ -139,7 +139,7 @@ async def test_each_operation_is_done_or_refused_by_itself(studio: Studio):
         {"action": "change", "board": "track.a", "version": 2, "bounds": {"score": {"maximum": 5000}}},
         {"action": "change", "board": "track.nobody", "version": 1, "title": "New"},
         {"action": "close", "board": "track.a", "reason": "the season is over"},
-        {"action": "delete", "board": "track.a"},
+        {"action": "delete", "board": "track.a", "reason": "over"},
         {"action": "reopen", "board": "track.a"},
         opening("g"),
     )
@@ -402,7 +402,7 @@ async def test_a_rollup_is_shown_as_it_stood(studio: Studio):
     before = rfc3339(studio.harness.edge.clock())
     await asyncio.sleep(0.01)
     await studio.write("track.b", "ada", 20)
-    await studio.done({"action": "delete", "board": "track.a"})
+    await studio.done({"action": "delete", "board": "track.a", "reason": "over"})
     await asyncio.sleep(0.01)
     after = rfc3339(studio.harness.edge.clock())
     for at, world, cup in (
@@ -422,7 +422,7 @@ async def test_a_deleted_board_leaves_the_rollups(studio: Studio, monkeypatch: p
     await studio.write("track.b", "p0", 1)
     steward = studio.harness.steward()
     await steward.roll_up()
-    await studio.done({"action": "delete", "board": "track.a"})
+    await studio.done({"action": "delete", "board": "track.a", "reason": "over"})
     while await steward.roll_up():
         pass
     assert [(1, "p0", 1)] == await studio.entries("world")

@@ -16,6 +16,7 @@ from gateway.catalogue.family_terms import terms_of
 from gateway.edge.live import heartbeats
 from gateway.ledger.archive.windows import archived_window, windows_at_work
 from gateway.ledger.boards.board_life import life_of
+from gateway.ledger.boards.board_opening import TAKEN_BY_DELETED, TAKEN_BY_PLAYED
 from gateway.ledger.boards.life_changes import set_states
 from gateway.ledger.derived import board_duties
 from gateway.ledger.derived.board_duties import BoardDuty
@@ -36,7 +37,7 @@ from tests.support.valkey import ValkeyServer
 
 CLOSE = {"action": "close", "board": "track.a"}
 REOPEN = {"action": "reopen", "board": "track.a"}
-DELETE = {"action": "delete", "board": "track.a"}
+DELETE = {"action": "delete", "board": "track.a", "reason": "over"}
 RACES = "/v1/families/race/boards"
 LIFETIME_S = 60
 
@@ -294,7 +295,7 @@ async def test_a_deleted_board_is_gone_for_readers_and_runs_on_it_end_quietly(st
     first, second = [await harness.open_run(player, "race.a") for player in (ada, bob)]
     held = await submitted(harness, first, 5)
     tag = (await harness.get("/v1/boards/race.a/entries")).headers["ETag"]
-    await studio.done({"action": "delete", "board": "race.a"}, path=RACES)
+    await studio.done({"action": "delete", "board": "race.a", "reason": "over"}, path=RACES)
     for path in ("", "/entries", "/windows", "/entries/p1", "/live", "/statistics"):
         answer = await harness.get(f"/v1/boards/race.a{path}")
         assert (404, "not-found") == (answer.status, answer.problem), path
@@ -312,7 +313,7 @@ async def test_a_deleted_board_is_gone_for_readers_and_runs_on_it_end_quietly(st
     assert 200 == seen.status, seen.raw
     again = {"action": "open", "board": "race.a", "title": "A"}
     [conflict] = await studio.done(again, path=RACES)
-    assert ("refused", "a deleted board has the name") == (conflict["status"], conflict["problem"]["detail"])
+    assert ("refused", TAKEN_BY_DELETED) == (conflict["status"], conflict["problem"]["detail"])
 
 
 async def test_a_name_is_free_after_deletion_if_the_policy_says_so_and_nothing_counts(studio: Studio):
@@ -320,12 +321,12 @@ async def test_a_name_is_free_after_deletion_if_the_policy_says_so_and_nothing_c
     await studio.done(opening("a", parameters={"laps": 3}), opening("b"))
     await studio.write("track.b", "ada", 7)
     before = await studio.harness.get("/v1/boards/track.a")
-    await studio.done(DELETE, {"action": "delete", "board": "track.b"})
+    await studio.done(DELETE, {"action": "delete", "board": "track.b", "reason": "over"})
     results = await studio.done(opening("a", title="Other"), opening("b"))
     assert [("opened", 3), ("refused", None)] == [
         (result["status"], result["board"] and result["board"]["version"]) for result in results
     ]
-    assert "a deleted board that was played has the name" == results[1]["problem"]["detail"]
+    assert TAKEN_BY_PLAYED == results[1]["problem"]["detail"]
     after = await studio.harness.get("/v1/boards/track.a")
     assert before.headers["ETag"] != after.headers["ETag"]
     assert ("Other", {}) == (after.body["opened"]["title"], after.body["opened"]["parameters"])

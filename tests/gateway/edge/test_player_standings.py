@@ -54,6 +54,10 @@ def turning(action: str, board: str, **facts: Any) -> dict[str, Any]:
     return {"action": action, "board": board} | facts
 
 
+def deleting(board: str) -> dict[str, Any]:
+    return turning("delete", board, reason="over")
+
+
 async def page(studio: Studio, query: str = "") -> tuple[list[str], str | None]:
     """The boards of a page, and where to go on."""
     answer = await studio.harness.get(f"{STANDINGS}?{query}")
@@ -68,7 +72,7 @@ async def test_pages_are_by_name_whatever_happens_in_between(studio: Studio):
     assert (NAMES[:6], None) == await page(studio, "limit=6")
     first, cursor = await page(studio, "limit=2")
     assert NAMES[:2] == first
-    await studio.done(turning("delete", NAMES[1]), turning("close", NAMES[2]), turning("delete", NAMES[3]))
+    await studio.done(deleting(NAMES[1]), turning("close", NAMES[2]), deleting(NAMES[3]))
     await studio.write(NAMES[6], "ada", 5)
     second, cursor = await page(studio, f"limit=2&cursor={cursor}")
     assert [NAMES[2], NAMES[4]] == second
@@ -86,7 +90,7 @@ async def test_a_page_walks_past_a_bounded_number_of_deleted_boards(
     monkeypatch.setattr(across_boards, "SPANS", 2)
     for name in NAMES:
         await studio.write(name, "ada", 5)
-    await studio.done(*(turning("delete", name) for name in NAMES[:5]))
+    await studio.done(*map(deleting, NAMES[:5]))
     empty, cursor = await page(studio)
     assert ([], f"alltime~{NAMES[3]}") == (empty, cursor)
     assert (NAMES[5:], None) == await page(studio, f"cursor={cursor}")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
+import orjson
 import pytest
 
 from gateway.edge.admission.address import ClientName
 from gateway.edge.admission.rate_limits import quota_exceeded, refuse_large, refuse_limited
 from gateway.edge.admission.seats import Seats
-from gateway.edge.problems import Problem, ProblemType
+from gateway.edge.problems import Problem, ProblemType, problem_response
 from gateway.index.limits.admission import Admission, AdmissionResult
 from gateway.runtime.settings import Settings
 from policies.limits import NETWORK_SHARE, Limits, Rate
@@ -58,11 +59,45 @@ def test_each_limit_says_which_it_is_and_when_to_come_again(admission: Admission
         return
     name, policy = POLICIES[admission]
     assert (ProblemType.QUOTA_EXCEEDED, f"the {name} limit is used up") == (problem.kind, problem.detail)
+    told = orjson.loads(cast("bytes", problem_response(problem).body))["detail"]
+    assert f"the {name} limit is used up; try again in 2 s" == told
     assert {
         "Retry-After": "2",
         "RateLimit": f'"{name}";r=0;t=2',
         "RateLimit-Policy": policy,
     } == problem.headers
+
+
+@pytest.mark.parametrize(
+    ("retry_s", "words"),
+    [
+        (1, "1 s"),
+        (59, "59 s"),
+        (60, "1 min"),
+        (312, "5 min 12 s"),
+        (3_599, "59 min 59 s"),
+        (3_600, "1 h"),
+        (3_601, "1 h 1 min"),
+        (86_399, "1 d"),
+        (100_000, "1 d 4 h"),
+    ],
+)
+def test_NR_a_refusal_by_a_limit_says_in_words_when_to_try_again(retry_s: int, words: str):
+    """As its header says, or a little more."""
+    headers = {"Retry-After": str(retry_s)}
+    for problem, expected in (
+        (
+            Problem(ProblemType.QUOTA_EXCEEDED, "2 runs are open", headers=headers),
+            "2 runs are open; try again in " + words,
+        ),
+        (
+            Problem(ProblemType.ABNORMAL_USAGE, headers=headers),
+            f"Too many claims were refused; try again in {words}",
+        ),
+        (Problem(ProblemType.QUOTA_EXCEEDED, "2 runs are open"), "2 runs are open; try again in 1 s"),
+        (Problem(ProblemType.REDUCED_CAPACITY, "it is full", headers=headers), "it is full"),
+    ):
+        assert expected == orjson.loads(cast("bytes", problem_response(problem).body))["detail"]
 
 
 @pytest.mark.parametrize(

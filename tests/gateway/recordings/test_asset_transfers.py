@@ -181,7 +181,7 @@ async def test_only_the_asset_of_a_board_that_is_not_deleted_is_read(studio: Stu
     assert [(404, "not-found")] * 6 == [said(await harness.get(path)) for path in refused]
     await studio.operate({"action": "close", "board": "track.monza"})
     assert 200 == (await harness.get(url)).status
-    await studio.operate({"action": "delete", "board": "track.monza"})
+    await studio.operate({"action": "delete", "board": "track.monza", "reason": "over"})
     assert (404, "not-found") == said(await harness.get(url))
 
 
