@@ -34,7 +34,7 @@ const KEYS = {
 const page = Object.fromEntries([...document.querySelectorAll("[id]")].map((element) => [element.id, element]));
 const gateway = new Scoregate(location.origin);
 const announcer = new Announcer(page.announcer);
-const courses = new Courses(gateway, page.courses, choose);
+const courses = new Courses(gateway, page.courses, choose, renew);
 
 // The board that is shown and played. The address names another than the main one: ?board=arcade-course.narrows
 let board = new URLSearchParams(location.search).get("board") ?? MAIN_BOARD;
@@ -447,9 +447,28 @@ function showWindow(name) {
 
 // ---- the courses ----
 
+let renewed = null;
+
 /** Shows a course's board, and has the next run on it. A run in progress is left alone. */
 function choose(course) {
-  if (page.panel.hidden || page.play.disabled) return;
+  if (isBusy()) return;
+  moveTo(course);
+  showTitle(course);
+}
+
+/** Has the next run on today's challenge instead of yesterday's, which is over. A run in progress ends first. */
+function renew(course) {
+  renewed = isBusy() ? course : null;
+  if (renewed) return;
+  moveTo(course);
+  if (page.result.hidden) showTitle(course);
+}
+
+function isBusy() {
+  return page.panel.hidden || page.play.disabled;
+}
+
+function moveTo(course) {
   if (course.board !== board) {
     board = course.board;
     history.replaceState(null, "", board === MAIN_BOARD ? location.pathname : `?${new URLSearchParams({ board })}`);
@@ -460,7 +479,6 @@ function choose(course) {
     boardSoon(0);
   }
   showCourse(course);
-  showTitle(course);
 }
 
 /** Shows whose board stands beside the game, with the windows that it has. */
@@ -536,6 +554,7 @@ function showPanel() {
   page.panel.hidden = false;
   page.play.disabled = false;
   page.courses.inert = false;
+  if (renewed) renew(renewed);
 }
 
 function playOnEnter(event) {
@@ -562,6 +581,7 @@ async function play(stage) {
   } catch (error) {
     fail(error);
     page.play.disabled = false;
+    if (renewed) renew(renewed);
   }
 }
 

@@ -3,6 +3,7 @@
 const MAIN = "arcade", COURSES = "arcade-course", DAILY = "daily";
 const COURSES_SHOWN = 50, HARDEST = 5;
 const TICK_MS = 20_000, MINUTE_MS = 60_000, HOUR_MS = 60 * MINUTE_MS, LONGEST_TIMEOUT_MS = 24 * HOUR_MS;
+const WINDOWS = { [DAILY]: ["alltime"], [COURSES]: ["alltime", "weekly"] };
 const OPEN_COURSE = {
   board: MAIN,
   kicker: "Open course",
@@ -16,15 +17,24 @@ export class Courses {
   #gateway;
   #list;
   #onChoose;
+  #onRenew;
   #courses = [OPEN_COURSE];
+  #chosen = MAIN;
+  #daily = null;
+  #timer = 0;
+  #formerPlayers = 0;
   #cards = new Map();
   #entries = new Map();
 
-  /** `list` gets a card for each course; `onChoose` is called with the course of a chosen card. */
-  constructor(gateway, list, onChoose) {
+  /**
+   * `list` gets a card for each course; `onChoose` is called with the course of a chosen card, `onRenew` with
+   * today's challenge if yesterday's is chosen.
+   */
+  constructor(gateway, list, onChoose, onRenew) {
     this.#gateway = gateway;
     this.#list = list;
     this.#onChoose = onChoose;
+    this.#onRenew = onRenew;
     setInterval(() => this.#showTime(), TICK_MS);
     list.addEventListener("scroll", () => this.#showEdges(), { passive: true });
     new ResizeObserver(() => this.#showEdges()).observe(list);
@@ -32,7 +42,8 @@ export class Courses {
 
   /** Returns a course by its board; a board that is not on the list is a course of its own. */
   of(board) {
-    return this.#courses.find((course) => course.board === board) ?? { ...OPEN_COURSE, board, title: board, kicker: "" };
+    const windows = WINDOWS[board.split(".")[0]] ?? OPEN_COURSE.windows;
+    return this.#courses.find((course) => course.board === board) ?? { ...OPEN_COURSE, board, title: board, kicker: "", windows };
   }
 
   /** Returns the player's entry on a board as last read, or null. */
@@ -40,7 +51,7 @@ export class Courses {
     return this.#entries.get(board) ?? null;
   }
 
-  /** Reads which courses there are, and again when today's challenge is over. */
+  /** Reads which courses there are, and again when today's challenge is over, or in a minute if it is not open yet. */
   async read() {
     const families = (await this.#gateway.families()).map(({ family }) => family);
     const [daily, courses] = await Promise.all([
@@ -48,15 +59,18 @@ export class Courses {
       families.includes(COURSES) ? this.#levels() : [],
     ]);
     this.#courses = [OPEN_COURSE, ...(daily ? [daily] : []), ...courses];
+    this.#daily = daily?.board ?? this.#daily;
     this.#draw();
-    if (daily) setTimeout(() => this.#renew(), Math.min(daily.ends_ms - Date.now() + 1000, LONGEST_TIMEOUT_MS));
+    const left_ms = daily ? daily.ends_ms - Date.now() + 1000 : MINUTE_MS;
+    if (families.includes(DAILY)) this.#renewAfter(Math.min(left_ms, LONGEST_TIMEOUT_MS));
   }
 
-  /** Reads the ranks of a player on all courses in one request. */
+  /** Reads the ranks of a player on all courses, and on the chosen board, in one request. */
   async readRanks(player) {
     if (!player) return;
-    const boards = this.#courses.map(({ board }) => board);
-    const entries = await this.#gateway.entriesOn(player, boards);
+    const boards = new Set([...this.#courses.map(({ board }) => board), this.#chosen]), asked = this.#formerPlayers;
+    const entries = await this.#gateway.entriesOn(player, [...boards]);
+    if (asked !== this.#formerPlayers) return; // another player has come since
     for (const { board, standing } of entries) this.note(board, standing);
   }
 
@@ -67,11 +81,14 @@ export class Courses {
     if (standing) showStanding(standing, entry, this.of(board));
   }
 
+  /** Forgets the entries of a player who is replaced by another. */
   forget() {
-    for (const { board } of this.#courses) this.note(board, null);
+    this.#formerPlayers += 1;
+    for (const board of this.#entries.keys()) this.note(board, null);
   }
 
   mark(board) {
+    this.#chosen = board;
     for (const [name, card] of this.#cards) card.setAttribute("aria-pressed", String(name === board));
   }
 
@@ -86,7 +103,7 @@ export class Courses {
       title: "Daily challenge",
       mark: "One sky for all",
       about: "One sky for everybody, until midnight UTC. Fly it as often as you like.",
-      windows: ["alltime"],
+      windows: WINDOWS[DAILY],
       ends_ms: Date.parse(today.closes_at),
     };
   }
@@ -101,29 +118,32 @@ export class Courses {
       title,
       level: metadata.level,
       about: metadata.about ?? "",
-      windows: ["alltime", "weekly"],
+      windows: WINDOWS[COURSES],
     }));
   }
 
+  #renewAfter(wait_ms) {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#renew(), wait_ms);
+  }
+
   async #renew() {
-    const before = this.#courses.find(({ ends_ms }) => ends_ms);
-    const wasChosen = this.#cards.get(before?.board)?.getAttribute("aria-pressed") === "true";
+    const before = this.#daily;
     try {
       await this.read();
     } catch {
-      setTimeout(() => this.#renew(), MINUTE_MS);
+      this.#renewAfter(MINUTE_MS);
       return;
     }
     const now = this.#courses.find(({ ends_ms }) => ends_ms);
-    if (wasChosen && now) this.#onChoose(now);
+    if (now && now.board !== before && this.#chosen === before) this.#onRenew(now);
   }
 
   #draw() {
-    const chosen = [...this.#cards].find(([, card]) => card.getAttribute("aria-pressed") === "true")?.[0];
     this.#cards = new Map(this.#courses.map((course) => [course.board, this.#card(course)]));
     this.#list.replaceChildren(...[...this.#cards.values()].map(listed));
     for (const { board } of this.#courses) this.note(board, this.entryOn(board));
-    this.mark(chosen);
+    this.mark(this.#chosen);
     this.#showTime();
     this.#showEdges();
   }

@@ -6,6 +6,8 @@ import asyncio
 import base64
 import json
 import re
+import time
+from datetime import UTC, datetime
 from typing import Any
 
 import aiohttp
@@ -16,6 +18,7 @@ from scoregate_client import ScoregateClient
 from examples.arcade.players import INWARD, LEFT, RIGHT
 from replay.recording import decode
 from tests.browser.conftest import GIVE_UP, PATIENCE_MS, Visitor, rivalling
+from tests.support.attack import until
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="package")]
 
@@ -341,8 +344,20 @@ async def edges_that_fade(player: Any, width: int, *, scrolled_px: int = 0) -> t
     return right, left
 
 
+async def courses_open(stack: str) -> None:
+    """Waits until the steward has opened the courses and today's challenge."""
+
+    async def are_open() -> bool:
+        lists = [await reader.family_boards(family) for family in ("arcade-course", "daily")]
+        return [len(each.boards) for each in lists] >= [5, 1]
+
+    async with ScoregateClient(stack) as reader:
+        await until(are_open)
+
+
 async def test_a_player_chooses_a_course_and_sees_the_rank_on_each(stack: str, visit: Any):
     """The open course, today's challenge and the courses are cards; a run lands on the chosen board alone, and a reload knows."""
+    await courses_open(stack)
     player = await visit(script=NOTE_STATUSES)
     await player.page.wait_for_selector("[data-board='arcade-course.free-fall']", timeout=PATIENCE_MS)
     cards = await player.page.evaluate(CARDS)
@@ -393,3 +408,78 @@ async def test_a_player_chooses_a_course_and_sees_the_rank_on_each(stack: str, v
     )
     assert [daily] == [card["board"] for card in await player.page.evaluate(CARDS) if card["isChosen"]]
     assert "Daily challenge" == await player.text("#headline")
+
+
+async def course_list(visitor: Visitor, days: list[dict[str, str]]) -> None:
+    """Has a page find no courses, and these boards as the daily challenge's."""
+    await visitor.page.route(
+        re.compile(r"/v1/families(\?|$)"),
+        lambda route: route.fulfill(json={"families": [{"family": "daily"}], "next": None}),
+    )
+    await visitor.page.route(
+        "**/v1/families/daily/boards*", lambda route: route.fulfill(json={"boards": days, "next": None})
+    )
+
+
+async def test_the_challenge_of_the_day_follows_the_one_before(stack: str, visit: Any):
+    """Also if it is not open yet when the page looks, and after the run that is on at midnight, whose result stays."""
+    await courses_open(stack)
+    player = await visit("/docs")
+    days: list[dict[str, str]] = []
+    await course_list(player, days)
+    begin_s = time.time() - 100  # so that no signature comes from the future
+    await player.page.clock.install(time=begin_s)
+    await player.page.goto("/arcade/")
+    await expect(player.page.locator("#courses button")).to_have_count(1)
+    await player.page.wait_for_selector("#play:enabled")
+
+    midnight = datetime.fromtimestamp(begin_s + 70, UTC).isoformat()
+    days.append({"board": "arcade-course.hail", "closes_at": midnight})
+    await player.page.clock.fast_forward(61_000)
+    await player.page.click("[data-board='arcade-course.hail']")
+    await begin(player, "Owl")
+    days[0] = {"board": "arcade-course.drift", "closes_at": "2099-01-01T00:00:00Z"}
+    async with player.page.expect_response("**/v1/families/daily/boards*"):
+        await player.page.clock.fast_forward(20_000)
+    await player.page.wait_for_selector("[data-board='arcade-course.drift']")
+    assert "?board=arcade-course.hail" == await player.page.evaluate("location.search"), "its run is on"
+    await player.page.keyboard.press("Escape")
+    await player.page.wait_for_url("**/arcade/?board=arcade-course.drift")
+    assert ["arcade-course.drift"] == [
+        card["board"] for card in await player.page.evaluate(CARDS) if card["isChosen"]
+    ]
+    assert await player.page.is_visible("#result")
+    await player.page.wait_for_selector("#status[data-state=rank]", timeout=40_000)
+
+
+async def test_a_board_that_is_not_listed_has_its_windows_and_the_rank_of_whoever_plays(visit: Any):
+    """The player's own, not that of the player before, however late the answer comes."""
+    player = await visit("/docs")
+    await course_list(player, [])
+    asked: list[Any] = []
+
+    async def hold(route: Any) -> None:
+        asked.append(route)
+
+    await player.page.route("**/v1/players/*/entries?*", hold)
+    old = {"player": "p_old", "name": "Old", "wish": "Old", "token": "none"}
+    await player.page.evaluate(f"localStorage.setItem('scoregate.arcade.player', '{json.dumps(old)}')")
+    async with player.page.expect_request("**/v1/players/p_old/entries?*") as request:
+        await player.page.goto("/arcade/?board=daily.2026-01-01")
+    assert "boards=arcade%2Cdaily.2026-01-01&" in (await request.value).url
+    assert await player.page.is_hidden("#windows")
+    player.complaints.clear()  # of the board, which is not there
+
+    async with player.page.expect_response("**/v1/players") as created:
+        await player.page.fill("#name", "New")
+        await player.page.wait_for_selector("#play:enabled")
+        await player.page.click("#play")
+    await (await created.value).finished()
+    await player.page.wait_for_selector("#message:not([hidden])")
+    standing = {"board": "arcade", "rank": 1, "total": 9, "score": 5}
+    await asked[0].fulfill(
+        json={"entries": [{"board": "arcade", "status": "ranked", "standing": standing}], "player": "p_old"}
+    )
+    await player.page.evaluate("() => new Promise((done) => setTimeout(done, 100))")
+    assert ["The classic"] == [card["standing"] for card in await player.page.evaluate(CARDS)]
+    player.complaints.clear()  # of the run on it
