@@ -97,6 +97,7 @@ export class Scoregate {
    * @throws {ScoregateError}
    */
   async commit(run, { score, ticks, stats, recording }) {
+    refuseInsecure("Signing");
     const recording_digest = `sha256:${toHex(await sha256(recording))}`;
     return this.#sendClaim(run, { score, ticks, stats, recording_digest, recording_bytes: recording.length });
   }
@@ -227,7 +228,8 @@ export class Scoregate {
    * @param {string} digest `asset` of the board or the run: "sha256:" and 64 hexadecimal digits
    * @returns {Promise<Uint8Array>}
    */
-  asset(board, digest) {
+  async asset(board, digest) {
+    refuseInsecure("Comparing a file with its digest");
     const name = digest.replace(/^sha256:/, "");
     const url = this.#url(`/v1/boards/${encodeURIComponent(board)}/assets/${encodeURIComponent(name)}`);
     const read = (response) => fileOf(response, name);
@@ -320,6 +322,7 @@ export function encodeRecording(inputs, checkpoints, checkpointEvery) {
  * @returns {Promise<Record<string, string>>}
  */
 export async function signedHeaders({ method, url, body, key, keyid, created, nonce }) {
+  refuseInsecure("Signing");
   const contentDigest = `sha-256=:${toBase64(await sha256(new TextEncoder().encode(body)))}:`;
   const expires = created + SIGNATURE_LIFE_S;
   const parameters =
@@ -357,8 +360,11 @@ function queryOf(parameters) {
   return given.length ? `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}` : "";
 }
 
+function refuseInsecure(task) {
+  if (!globalThis.crypto?.subtle) throw new Error(`${task} needs a secure page: use https or localhost.`);
+}
+
 async function sha256(bytes) {
-  if (!globalThis.crypto?.subtle) throw new Error("Signing needs a secure page: use https or localhost.");
   return new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
 }
 

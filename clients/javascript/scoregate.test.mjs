@@ -209,6 +209,20 @@ test("an asset is downloaded again until it has its digest", async () => {
   assert.deepEqual(waits, [2000, 1000]);
 });
 
+test("without the means to compare a digest no asset is downloaded", async () => {
+  const { client, requests } = clientOf(new Response("a map"));
+  const own = Object.getOwnPropertyDescriptor(globalThis, "crypto");
+  Object.defineProperty(globalThis, "crypto", { value: { getRandomValues: (bytes) => bytes }, configurable: true });
+  try {
+    await assert.rejects(client.asset("track.monza", "sha256:00"), /Comparing .* needs a secure page/);
+    await assert.rejects(client.submit(RUN, CLAIM), /Signing needs a secure page/);
+    await assert.rejects(client.commit(RUN, CLAIM), /Signing needs a secure page/);
+  } finally {
+    Object.defineProperty(globalThis, "crypto", own);
+  }
+  assert.equal(requests.length, 0);
+});
+
 test("an asset that nobody has is not waited for", async () => {
   const { client, requests } = clientOf(json(404, { type: "https://example.org/problems/not-found" }));
   await assert.rejects(client.asset("track.monza", "sha256:00"), { status: 404 });
