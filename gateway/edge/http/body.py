@@ -7,6 +7,7 @@ byte of the body is kept.
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
@@ -26,6 +27,9 @@ _JSON: Final = re.compile(r'application/json(\s*;\s*charset="?utf-8"?)?', re.IGN
 _OCTETS: Final = re.compile(r"application/octet-stream", re.IGNORECASE)
 NDJSON: Final = re.compile(r'application/x-ndjson(\s*;\s*charset="?utf-8"?)?', re.IGNORECASE)
 
+SLOWEST_BYTES_S: Final = 128 * 1024
+"""Bytes a second at which a file of any size arrives in time."""
+
 SMALL_BODY: Final = 2_048
 """The maximum size of a body without a recording or a list (bytes)."""
 
@@ -37,9 +41,12 @@ async def read_body(request: web.Request, limit: int) -> bytes:
 
 
 async def read_octets(request: web.Request, limit: int) -> bytes:
-    """Return the raw body of up to `limit` bytes: `application/octet-stream`."""
+    """Return the raw body of up to `limit` bytes: `application/octet-stream`.
+
+    What has arrived adds to the time for the rest, so that a slow line does not keep out a large file.
+    """
     _check_head(request, limit, (_OCTETS,), "application/octet-stream")
-    return await _receive(request, limit)
+    return await _receive(request, limit, bytes_s=SLOWEST_BYTES_S)
 
 
 async def read_signed(
@@ -81,14 +88,14 @@ def _check_head(request: web.Request, limit: int, patterns: Sequence[re.Pattern[
         raise _too_large(limit)
 
 
-async def _receive(request: web.Request, limit: int) -> bytes:
+async def _receive(request: web.Request, limit: int, *, bytes_s: float = math.inf) -> bytes:
     arrived = _arrived(request, limit)
     if arrived is not None:
         return arrived
     try:
-        async with asyncio.timeout(request.app[EDGE].settings.body_timeout_s):
+        async with asyncio.timeout(request.app[EDGE].settings.body_timeout_s) as patience:
             await invite_body(request)
-            body = await _read_within(request, limit)
+            body = await _read_within(request, limit, patience, bytes_s)
     except TimeoutError:
         raise Problem(ProblemType.REQUEST_TIMEOUT) from None
     except web.RequestPayloadError:
@@ -106,11 +113,13 @@ def _arrived(request: web.Request, limit: int) -> bytes | None:
     return body
 
 
-async def _read_within(request: web.Request, limit: int) -> bytes:
-    body = bytearray()
+async def _read_within(request: web.Request, limit: int, patience: asyncio.Timeout, bytes_s: float) -> bytes:
+    body, until_s = bytearray(), patience.when()
     async for chunk in request.content.iter_any():
         body += chunk
         _within(body, limit)
+        if until_s is not None and bytes_s < math.inf:
+            patience.reschedule(until_s + len(body) / bytes_s)
     return bytes(body)
 
 

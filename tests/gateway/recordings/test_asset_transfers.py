@@ -23,6 +23,7 @@ from scoregate_client import DamagedAsset, ScoregateClient, ScoregateError, Serv
 from gateway.edge.admission.seats import Seats
 from gateway.edge.assets import asset_traffic
 from gateway.edge.assets.download import _copy
+from gateway.edge.http import body
 from gateway.index import keys
 from gateway.index.limits.admission import LocalLimiter
 from gateway.recordings.recording_store import ASSETS, condemned_name, kept_name
@@ -310,6 +311,18 @@ async def test_slow_uploads_hold_few_places_for_a_short_time(
             )
             assert (408, "request-timeout") == said(await slow.answer())
         assert 201 == (await studio.store(b"another map")).status
+
+
+async def test_a_large_file_may_arrive_slowly(own_settings: Settings, monkeypatch: pytest.MonkeyPatch):
+    """What has arrived gives time to the rest."""
+    monkeypatch.setattr(body, "SLOWEST_BYTES_S", 10_000)
+    async with studio_of(own_settings, body_timeout_s=0.2) as studio:
+        async with RawConnection(studio.harness.authority) as slow:
+            await slow.send(studio.head(MAP) + MAP[:-1])
+            await until(lambda: uploading(studio, 1))
+            await asyncio.sleep(0.5)
+            await slow.send(MAP[-1:])
+            assert 201 == (await slow.answer()).status
 
 
 async def test_slow_uploads_of_one_key_leave_places_to_others(studio: Studio):
