@@ -27,6 +27,7 @@ from gateway.ledger.ledger import Ledger
 from gateway.ledger.sqlite.store import SqliteLedger
 from gateway.ledger.standings.anchors import respace, spacing_of, tend_anchors
 from gateway.ledger.standings.folds import put_standing, read_slot
+from gateway.ledger.standings.rollup_moves import borders_of
 from gateway.ledger.standings.rollup_points import RollupChange, changes_due, note_change
 from gateway.ledger.transaction import Transaction
 from gateway.settlement.rollups import follow_change
@@ -111,7 +112,9 @@ async def follow(ledger: Ledger, template: Board) -> tuple[int, float]:
     while due := await ledger.read(changes_due(1)):
         [change] = due
         ranking = track(template, change.board).ranking
-        await ledger.write(follow_change(rollup(change.rollup), ranking, change, at_ms=NOON_MS))
+        league = rollup(change.rollup)
+        [wanted] = await ledger.read(borders_of(league.ranking, [(ranking, change.window)]))
+        await ledger.write(follow_change(league, ranking, change, wanted, at_ms=NOON_MS))
         count += 1
     return count, time.perf_counter() - began
 

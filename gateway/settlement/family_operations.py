@@ -12,7 +12,7 @@ from gateway.ledger.boards.board_opening import BATCH_LIMIT, BatchOpenings
 from gateway.ledger.boards.board_rows import UNKNOWN_BOARD, BoardOutcome, BoardResult
 from gateway.ledger.boards.life_changes import change, turn
 from gateway.ledger.transaction import Operation, Transaction
-from gateway.settlement.rollups import note_deletion
+from gateway.settlement.rollups import note_deletions
 from policies.errors import SettingRefused
 from policies.family import Family
 from policies.opened_board import BoardState, OpenedBoard
@@ -56,9 +56,9 @@ def perform(
 ) -> Operation[list[BoardResult]]:
     """Perform operations on boards of a family in their order, and return the outcome of each.
 
-    All in one commit. The boards are read once and written once, whatever the operations are, so that other
-    writes wait for no batch longer than for one that opens as many boards. Raises ValueError for more than
-    BATCH_LIMIT operations.
+    All in one commit. The boards are read once and written once, whatever the operations are, and what their
+    rollups have to follow is noted at once. So other writes wait for no batch longer than for one that opens
+    as many boards. Raises ValueError for more than BATCH_LIMIT operations.
     """
     if len(requests) > BATCH_LIMIT:
         raise ValueError(f"{len(requests)} operations are more than {BATCH_LIMIT}")
@@ -70,8 +70,8 @@ def perform(
         openings = await BatchOpenings.begin(batch, to_open)
         results = [_perform_one(family, batch, openings, request) for request in requests]
         await batch.store()
-        for name in _deleted(requests, results):
-            await note_deletion(tx, family.rollups, name)
+        deleted = _deleted(requests, results)
+        await note_deletions(tx, family.rollups, {name: batch.boards[name].seq for name in deleted})
         return results
 
     return work

@@ -6,20 +6,30 @@ it as they find any other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import orjson
 from sqlalchemy import insert
 
-from gateway.ledger import index_pages, queries
+from gateway.ledger import queries
 from gateway.ledger.archive.windows import mark_windows
 from gateway.ledger.schema import events, outbox
 from gateway.ledger.standings.folds import StandingFold, fold_anew, fold_rollup
-from gateway.ledger.standings.rollup_borders import PointsOfPercentiles, give_to_mover
+from gateway.ledger.standings.rollup_borders import (
+    Borders,
+    PointsOfPercentiles,
+    forget_borders,
+    give_to_mover,
+)
 from gateway.ledger.standings.rollup_moves import fold_points, move_points
-from gateway.ledger.standings.rollup_points import RollupChange, note_change, players_to_follow
-from gateway.ledger.standings.rollups import ShareChange, is_deleted, rollup_of
+from gateway.ledger.standings.rollup_points import (
+    RollupChange,
+    note_change,
+    note_changes,
+    players_to_follow,
+)
+from gateway.ledger.standings.rollups import ShareChange, is_deleted, rollup_of, windows_of
 from gateway.ledger.submissions.work import PROJECT_AFTER_MS
 from gateway.ledger.transaction import Operation, Query, Transaction
 from gateway.shared_records import Change, Standing
@@ -58,7 +68,7 @@ async def roll_up(
         if rollup_of(rollup.ranking).take is RollupTake.POINTS:
             await _note(tx, rollup, counting, cause)
         seq = await queries.newest_seq()(tx) + 1
-        shares = await _shares(tx, board, rollup, counting, is_gone=is_gone)
+        shares = await _shares(tx, board, rollup, counting, cause, is_gone=is_gone)
         standings = [
             standing
             for window, share in shares
@@ -70,7 +80,7 @@ async def roll_up(
 
 
 async def _shares(
-    tx: Transaction, board: Board, rollup: Board, folds: Sequence[StandingFold], *, is_gone: bool
+    tx: Transaction, board: Board, rollup: Board, folds: Sequence[StandingFold], cause: int, *, is_gone: bool
 ) -> list[tuple[Window, ShareChange]]:
     """Return the shares that folds change at once, with their windows. A deleted board gives no new ones."""
     take = rollup_of(rollup.ranking)
@@ -81,7 +91,7 @@ async def _shares(
     if take.percentiles:
         of = PointsOfPercentiles(board.ranking, rollup.ranking, take.percentiles)
         for window, fold in zip(windows, folds, strict=True):
-            where = RollupChange(rollup.name, board.name, window.name, 0)
+            where = RollupChange(rollup.name, board.name, window.name, cause)
             if move := await give_to_mover(tx, of, where, fold):
                 shares.append((window, fold.share._replace(before=move.before, after=move.after)))
     return shares
@@ -95,26 +105,32 @@ def by_board(board: Board, changes: Sequence[Change]) -> list[tuple[Board, list[
     return [(of, some) for of, some in parts if some]
 
 
-async def note_deletion(tx: Transaction, rollups: Sequence[Board], board: str) -> None:
-    """Note that a board was deleted, in the transaction that deletes it, so that its rollups lose it."""
-    if not rollups:
-        return
-    seq = await queries.newest_seq()(tx)
-    for window in await index_pages.live_windows(board, now_ms=0)(tx):
-        for rollup in rollups:
-            if _counts(rollup, window):
-                await note_change(tx, RollupChange(rollup.name, board, window, seq))
+async def note_deletions(tx: Transaction, rollups: Sequence[Board], deleted: Mapping[str, int]) -> None:
+    """Note that boards were deleted, in the transaction that deletes them, so that their rollups lose them.
+
+    `deleted` has the event of each board's deletion, by its name.
+    """
+    kinds = sorted({kind for rollup in rollups for kind in rollup.policy.windows})
+    windows = [each for kind in kinds for each in await windows_of(tx, kind, list(deleted))]
+    changes = [
+        RollupChange(rollup.name, board, window, deleted[board])
+        for board, window in windows
+        for rollup in rollups
+        if _counts(rollup, window)
+    ]
+    await note_changes(tx, changes)
 
 
 def follow_change(
-    rollup: Board, board: Ranking, change: RollupChange, *, at_ms: int
+    rollup: Board, board: Ranking, change: RollupChange, wanted: Borders, *, at_ms: int
 ) -> Operation[list[Change]]:
     """Have a rollup follow a slice of a board's change, with an event for each player whom it concerns.
 
     It stays noted until nothing of it is left. Return what changed.
 
-    `board` is the ranking of the board of the family. Points are compared with its ranks. For a rollup of
-    another kind, the players of a deleted board are folded anew.
+    `board` is the ranking of the board of the family. Points are compared with its ranks; `wanted` are the
+    borders of percentiles there (`borders_of`), read after the change. For a rollup of another kind, the
+    players of a deleted board are folded anew.
     """
     window = window_named(rollup.policy, change.window)
     cause = {"of": change.board, "event": change.seq}
@@ -122,7 +138,7 @@ def follow_change(
     async def work(tx: Transaction) -> list[Change]:
         changes = []
         if rollup_of(rollup.ranking).take is RollupTake.POINTS:
-            moves, _ = await move_points(tx, rollup.ranking, board, change)
+            moves, _ = await move_points(tx, rollup.ranking, board, change, wanted)
             for move in moves:
                 seq = await queries.newest_seq()(tx) + 1
                 if standing := await fold_points(tx, rollup.ranking, move, window, seq):
@@ -140,7 +156,10 @@ def follow_change(
 async def _note(tx: Transaction, rollup: Board, folds: Sequence[StandingFold], cause: int) -> None:
     for fold in folds:
         if fold.before.place != fold.place:
-            await note_change(tx, RollupChange(rollup.name, fold.standing.board, fold.standing.window, cause))
+            change = RollupChange(rollup.name, fold.standing.board, fold.standing.window, cause)
+            await note_change(tx, change)
+            if not rollup_of(rollup.ranking).percentiles:
+                await forget_borders(tx, change)  # another process may have a policy with percentiles
 
 
 def _counts(rollup: Board, window: str) -> bool:

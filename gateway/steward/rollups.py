@@ -6,7 +6,8 @@ from typing import Final
 
 from gateway.catalogue.catalogue import Catalogue
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.standings.rollup_points import changes_due, drop_change
+from gateway.ledger.standings.rollup_moves import borders_of
+from gateway.ledger.standings.rollup_points import BEFORE_ALL, changes_due, drop_change
 from gateway.runtime.clock import Clock
 from gateway.settlement.rollups import follow_change
 from gateway.settlement.settle import Projection, project
@@ -23,10 +24,17 @@ class RollupKeeper:
         self._index = index
         self._catalogue = catalogue
         self._clock = clock
+        self._last = BEFORE_ALL
 
     async def step(self) -> int:
-        """Compare a slice of what changed and return how many windows. Raises LedgerUnavailable."""
-        due = await self._ledger.read(changes_due(SLICE))
+        """Compare a slice of what changed and return how many windows. Raises LedgerUnavailable.
+
+        The next slice follows it, so that boards which change all the time keep nobody waiting.
+        """
+        due = await self._ledger.read(changes_due(SLICE, after=self._last))
+        if not due and self._last != BEFORE_ALL:
+            due = await self._ledger.read(changes_due(SLICE))
+        self._last = due[-1] if len(due) == SLICE else BEFORE_ALL
         for change in due:
             rollup = await self._catalogue.board(change.rollup)
             of = rollup.policy.rollup if rollup else None
@@ -35,7 +43,8 @@ class RollupKeeper:
                 await self._ledger.write(drop_change(change))  # its policy is gone, and nobody reads it
                 continue
             ranking = family.ranking_of(change.board)
-            following = follow_change(rollup, ranking, change, at_ms=self._clock())
+            [wanted] = await self._ledger.read(borders_of(rollup.ranking, [(ranking, change.window)]))
+            following = follow_change(rollup, ranking, change, wanted, at_ms=self._clock())
             changes = await self._ledger.write(following)
             if changes:
                 await project(self._ledger, self._index, rollup, changes)

@@ -103,7 +103,6 @@ MEANT = {
     "submissions.work._IS_DUE": ("coarse", "the first row of each kind that is due; it need not be the longest due"),
     "derived.lane_positions._OF_CONSUMER": ("coarse", "a row for each lane, when a consumer begins"),
     "derived.log._BOARDS": ("range sort", SPAN),
-    "standings.rollup_points._DUE": ("scan", WAITING),
     "standings.rollups._PLAYERS": ("coarse range sort", OPERATORS),
     "standings.rollups._POINTS": ("sort", OF_ONE),
     **{f"standings.rollups._shares[{take},{order}]": ("sort", OF_ONE)

@@ -20,11 +20,12 @@ from gateway.ledger.boards.board_opening import open_boards
 from gateway.ledger.boards.board_rows import FamilyTerms
 from gateway.ledger.boards.life_changes import set_states
 from gateway.ledger.ledger import Ledger
+from gateway.ledger.queries import newest_seq
 from gateway.ledger.standings import rollup_borders, rollup_points
 from gateway.ledger.standings.rollup_history import rollup_as_of
 from gateway.ledger.transaction import Transaction
 from gateway.settlement import rollups as settling
-from gateway.settlement.rollups import note_deletion
+from gateway.settlement.rollups import note_deletions
 from gateway.settlement.settle import Decision, settle
 from gateway.steward.archive import refold, refold_points
 from gateway.steward.archive.refold import refold_board
@@ -168,7 +169,7 @@ class Season:
 
         async def work(tx: Transaction) -> None:
             await set_states(TERMS, [name], BoardState.DELETED, actor="cli", at_ms=NOON_MS)(tx)
-            await note_deletion(tx, rollups, name)
+            await note_deletions(tx, rollups, {name: await newest_seq()(tx)})
 
         await self.ledger.write(work)
 

@@ -68,6 +68,7 @@ OF_EVERY_BOARD = {
     "seals.chain._NEXT_ROWS": "the whole ledger is sealed, and audited",
     "seals.chain._SINCE": "the whole ledger is sealed, and audited",
     "standings.rollup_history._TURNS": "the boards of a family",
+    "standings.rollup_borders._NEXT": "the borders of a rollup in turn, whatever their board",
     "standings.rollup_points._DUE": "what was changed on any board",
     "standings.rollup_points._FORGET": "a player's points on all boards of a family",
     "standings.rollups._POINTS": "a player's points on all boards of a family",
@@ -90,7 +91,9 @@ OF_EVERY_WINDOW = {
     "archive.windows._ENDED_AFTER": "which windows of a board a late change concerns",
     "archive.windows._READABLE": "which windows of a board can be read",
     "derived.achievements._OF_PLAYER": "a player's achievements, wherever they are",
+    "standings.rollup_borders._NEXT": "the borders of a rollup in turn, whatever their window",
     "standings.rollup_points._DUE": "what was changed in any window",
+    "standings.rollups._WINDOWS": "which windows of a board rollups follow",
 }
 
 

@@ -318,7 +318,7 @@ class World:
         text = query.sqlite
         is_copy = text.startswith("INSERT") and "SELECT" in text
         values = dict(query.values({each.name: value_of(each, mood) for each in binds(query)}))
-        if text.startswith("SELECT"):
+        if text.startswith(("SELECT", "WITH")):
             return sorted(map(repr, self._connection.execute(text, values).fetchall()))
         if _is_put(query):
             return []

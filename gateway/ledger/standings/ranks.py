@@ -250,8 +250,16 @@ class RankedWindow:
 
     async def place_at(self, position: int) -> BoardPlace | None:
         """Return the place at a position (from 0)."""
+        [place] = await self.places_at([position])
+        return place
+
+    async def places_at(self, positions: Sequence[int]) -> list[BoardPlace | None]:
+        """Return the place at each of these positions (from 0)."""
         # Newcomers can have moved an anchor back by no more than their number.
         came = await self._number(_CAME, series=ENTRIES, **bind(at=LAST))
+        return [await self._place_at(position, came) for position in positions]
+
+    async def _place_at(self, position: int, came: int) -> BoardPlace | None:
         anchor = await self._anchor(_ANCHOR_BY_RANK, most=max(0, position - came))
         return await self.nth(anchor.place, position - await self.ahead_of(anchor))
 

@@ -7,8 +7,9 @@ the borders of each board by which points were given, and this holds at every co
     a player's points = those of the best percentile whose stored border is behind the player's standing
 
 A run that moves a player compares that one player with the stored borders, in its own transaction. A steward
-moves the borders to where they belong, and gives or takes the points of those between the old and the new
-border, at most `MOVES` in one transaction. So a change costs what crosses a border, however large the board.
+finds where the borders belong, in a read for which no writer waits: from the nearest anchor, as for any rank.
+Then it moves them there, and gives or takes the points of those between the old and the new border, at most
+`MOVES` in one transaction. So writers wait for what crosses a border, however large the board.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import orjson
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, literal_column, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 
-from gateway.ledger.schema import rollup_borders, standings
+from gateway.ledger.schema import Text, rollup_borders, standings
 from gateway.ledger.standings.folds import StandingFold
 from gateway.ledger.standings.ranks import FIRST, RankedWindow, bind, bound, in_window, place_of
 from gateway.ledger.standings.rollup_points import (
@@ -31,10 +32,11 @@ from gateway.ledger.standings.rollup_points import (
     finish_change,
     give,
     given_points,
+    note_change,
     points_of,
 )
 from gateway.ledger.standings.rollups import is_deleted
-from gateway.ledger.transaction import Query, Row, Transaction
+from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from gateway.shared_records import position_at
 from policies.ranking import BoardPlace, Ranking
 from policies.rollups import PercentilePoints
@@ -54,6 +56,26 @@ _PUT = Query(
         index_elements=["rollup", "board", "window"],
         set_={name: _put.excluded[name] for name in ("rule", "borders")},
     )
+)
+_FORGET = Query(
+    update(rollup_borders)
+    .where(
+        _b.rollup == bindparam("at_rollup"),
+        _b.board == bindparam("at_board"),
+        _b.window == bindparam("at_window"),
+        _b.rule != literal_column("''"),
+    )
+    .values(rule=literal_column("''"))
+)
+_NEXT = Query(
+    select(_b.board, _b.window)
+    .where(
+        _b.rollup == bindparam("at_rollup"),
+        tuple_(_b.board, _b.window)
+        > tuple_(bindparam("after_board", type_=Text), bindparam("after_window", type_=Text)),
+    )
+    .order_by(_b.board, _b.window)
+    .limit(bindparam("count"))
 )
 _between = (
     select(_st.player, _st.order_value, _st.member, _st.achieved_at_ms, _st.achieved_seq, _st.submission_id)
@@ -91,11 +113,31 @@ class PointsOfPercentiles(NamedTuple):
         return max((each.points for each in self.percentiles if place < borders[each.share]), default=0)
 
 
+async def wanted_borders(tx: Transaction, of: PointsOfPercentiles, window: str) -> Borders:
+    """Return where the borders belong now: behind all whose score is that of a percentile's last entry."""
+    ranked = RankedWindow(tx, of.board, window)
+    total = 0 if await is_deleted(tx, of.board.policy.board) else await ranked.total()
+    shares = [each.share for each in of.percentiles]
+    if not total:
+        return dict.fromkeys(shares, FIRST)
+    places = await ranked.places_at([position_at(total, share) for share in shares])
+    return {
+        share: _behind_score(of.board, window, last) if last else FIRST
+        for share, last in zip(shares, places, strict=True)
+    }
+
+
 async def give_to_mover(
     tx: Transaction, of: PointsOfPercentiles, change: RollupChange, fold: StandingFold
 ) -> PointsMove | None:
-    """Give a player whose standing changed the points of the new place, by the stored borders."""
+    """Give a player whose standing changed the points of the new place, by the stored borders.
+
+    Borders that another process stored by other rules say nothing of this place. They end, and the change is
+    noted, so that a steward begins anew.
+    """
     stored = await _stored(tx, of, change)
+    if stored is None and await forget_borders(tx, change):
+        await note_change(tx, change)
     share = fold.share.after
     points = of.of(stored, fold.place) if stored else 0
     due = Points(fold.standing.player, points, *share[1:]) if points else None
@@ -103,17 +145,17 @@ async def give_to_mover(
 
 
 async def move_borders(
-    tx: Transaction, of: PointsOfPercentiles, change: RollupChange
+    tx: Transaction, of: PointsOfPercentiles, change: RollupChange, wanted: Borders
 ) -> tuple[list[PointsMove], bool]:
     """Move a board's borders towards where they belong, past `MOVES` players at most.
 
-    Return whose points changed, and whether all borders are in their places.
+    Return whose points changed, and whether all borders are in their places. `wanted` was read after the
+    change: what changed since then is noted under another event, and is followed by itself.
     """
     stored = await _stored(tx, of, change)
     if stored is None:
         return await _begin(tx, of, change), False
     now, moves = dict(stored), dict[str, PointsMove]()
-    wanted = await _wanted(tx, of, change)
     for share, border in wanted.items():
         rows, now[share] = await _passed(tx, change, now[share], border, count=MOVES - len(moves))
         for row in rows:
@@ -130,6 +172,28 @@ async def move_borders(
     return list(moves.values()), is_whole
 
 
+async def forget_borders(tx: Transaction, change: RollupChange) -> bool:
+    """Make the borders of a board's window void, and return whether there were any.
+
+    Whoever gives points by other rules, or moves players without them, must do so.
+    """
+    return bool(await tx.run(_FORGET, **change.at))
+
+
+def forget_next_borders(
+    rollup: str, after: tuple[str, str], *, count: int
+) -> Operation[list[tuple[str, str]]]:
+    """Make the borders of up to `count` (board, window) after one void, and return which, in order."""
+
+    async def work(tx: Transaction) -> list[tuple[str, str]]:
+        board, window = after
+        rows = await tx.rows(_NEXT, at_rollup=rollup, after_board=board, after_window=window, count=count)
+        await tx.run_each(_FORGET, [RollupChange(rollup, row[0], row[1], 0).at for row in rows])
+        return [(row[0], row[1]) for row in rows]
+
+    return work
+
+
 async def _begin(tx: Transaction, of: PointsOfPercentiles, change: RollupChange) -> list[PointsMove]:
     """Take away points that were given by other rules; then store borders that nobody has passed."""
     given = await given_points(tx, change, count=MOVES)
@@ -137,17 +201,6 @@ async def _begin(tx: Transaction, of: PointsOfPercentiles, change: RollupChange)
         await _put_borders(tx, of, change, dict.fromkeys((each.share for each in of.percentiles), FIRST))
     moves = [await give(tx, change, points, None) for points in given.values()]
     return [move for move in moves if move]
-
-
-async def _wanted(tx: Transaction, of: PointsOfPercentiles, change: RollupChange) -> Borders:
-    """Return where the borders belong now: behind all whose score is that of a percentile's last entry."""
-    window = RankedWindow(tx, of.board, change.window)
-    total = 0 if await is_deleted(tx, change.board) else await window.total()
-    borders = {}
-    for each in of.percentiles:
-        last = await window.place_at(position_at(total, each.share)) if total else None
-        borders[each.share] = _behind_score(of.board, change.window, last) if last else FIRST
-    return borders
 
 
 def _behind_score(ranking: Ranking, window: str, place: BoardPlace) -> BoardPlace:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from sqlalchemy import bindparam, delete, select
+from sqlalchemy import bindparam, delete, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 
-from gateway.ledger.schema import rollup_changes, rollup_points, standings
+from gateway.ledger.schema import Text, rollup_changes, rollup_points, standings
 from gateway.ledger.standings.rollups import NO_SHARE, Share, is_deleted
 from gateway.ledger.transaction import Operation, Query, Transaction
 
@@ -32,6 +32,10 @@ _NOTE = Query(
 )
 _DUE = Query(
     select(_c.rollup, _c.board, _c.window, _c.seq, _c.after)
+    .where(
+        tuple_(_c.rollup, _c.board, _c.window)
+        > tuple_(*(bindparam(f"last_{name}", type_=Text) for name in ("rollup", "board", "window")))
+    )
     .order_by(_c.rollup, _c.board, _c.window)
     .limit(bindparam("count"))
 )
@@ -95,6 +99,10 @@ class RollupChange(NamedTuple):
         return {"at_rollup": self.rollup, "at_board": self.board, "at_window": self.window}
 
 
+BEFORE_ALL: Final = RollupChange("", "", "", 0)
+"""What is ahead of every change."""
+
+
 class Points(NamedTuple):
     """A player's points on one board, and the run that they were reached with."""
 
@@ -123,11 +131,17 @@ async def note_change(tx: Transaction, change: RollupChange) -> None:
     await tx.run(_NOTE, **change._asdict())
 
 
-def changes_due(count: int) -> Operation[list[RollupChange]]:
-    """Return up to `count` windows of boards whose ranks have to be compared."""
+async def note_changes(tx: Transaction, changes: Iterable[RollupChange]) -> None:
+    """Note that boards have to be compared, without waiting for each."""
+    await tx.run_each(_NOTE, [change._asdict() for change in changes])
+
+
+def changes_due(count: int, *, after: RollupChange = BEFORE_ALL) -> Operation[list[RollupChange]]:
+    """Return the next windows of boards after one, up to `count`, whose ranks have to be compared."""
+    last = {"last_rollup": after.rollup, "last_board": after.board, "last_window": after.window}
 
     async def work(tx: Transaction) -> list[RollupChange]:
-        return [RollupChange(*row) for row in await tx.rows(_DUE, count=count)]
+        return [RollupChange(*row) for row in await tx.rows(_DUE, **last, count=count)]
 
     return work
 

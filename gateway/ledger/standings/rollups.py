@@ -5,16 +5,18 @@ The boards of a family have names that begin with its own name and a dot, so the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 from sqlalchemy import bindparam, exists, func, literal_column, not_, select
 
+from gateway.ledger.index_pages import fetch_listed, is_listed
 from gateway.ledger.schema import STANDS_IN_FAMILY, boards, rollup_points, standings
 from gateway.ledger.standings.reached import CountingColumns, select_reached, within_limits
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from policies.fields import SortOrder
-from policies.model import Operator
+from policies.model import Operator, WindowKind
 from policies.opened_board import BoardState, names_of_family
 from policies.ranking import Ranking, ReachedScore
 from policies.rollups import Rollup, RollupTake
@@ -55,6 +57,26 @@ _PLAYERS = Query(
     .order_by(_st.player)
     .limit(bindparam("count"))
 )
+
+
+_OF_KIND: Final = (_st.window >= bindparam("least"), _st.window < bindparam("beyond"))
+# Ordered by the whole key, so that either database stops at the first standing of a window.
+_window_of = select(_st.window).order_by(_st.window, _st.player).limit(1)
+_first_windows = (
+    select(
+        boards.c.board.label("board"),
+        _window_of.where(_st.board == boards.c.board, *_OF_KIND).scalar_subquery().label("window"),
+    )
+    .where(is_listed(boards.c.board))
+    .cte("found", recursive=True)
+)
+_next_window = _window_of.where(
+    _st.board == _first_windows.c.board, _st.window > _first_windows.c.window, *_OF_KIND
+)
+_found = _first_windows.union_all(
+    select(_first_windows.c.board, _next_window.scalar_subquery()).where(_first_windows.c.window.is_not(None))
+)
+_WINDOWS = Query(select(_found.c.board, _found.c.window).where(_found.c.window.is_not(None)))
 
 
 class Share(NamedTuple):
@@ -138,6 +160,12 @@ def board_range(family: str) -> dict[str, str]:
 async def is_deleted(tx: Transaction, board: str) -> bool:
     """Return whether a board of a family is deleted. What a process remembers of the board may be older."""
     return await tx.rows(_STATE, board=board) == [(BoardState.DELETED.value,)]
+
+
+async def windows_of(tx: Transaction, kind: WindowKind, names: Sequence[str]) -> list[tuple[str, str]]:
+    """Return (board, window) for each window of this kind that has standings on boards of families."""
+    span = {"least": kind.value, "beyond": f"{kind.value};"}
+    return [(row[0], row[1]) for row in await fetch_listed(tx, _WINDOWS, names, **span)]
 
 
 def players_of_family(family: str, window: str, *, after: str, count: int) -> Operation[list[str]]:

@@ -10,6 +10,7 @@ from gateway.ledger.archive.windows import among_archived
 from gateway.ledger.derived import board_duties
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.standings.refold import promoted_players, refold
+from gateway.ledger.standings.rollup_borders import forget_next_borders
 from gateway.ledger.standings.rollup_points import forget_points
 from gateway.ledger.standings.rollups import players_of_family
 from gateway.ledger.transaction import Operation, Transaction
@@ -26,6 +27,10 @@ from policies.windows import Window
 
 PLAYERS: Final = 100
 """Players folded in one transaction, which other writes wait for: a few hundredths of a second."""
+
+
+BORDERS: Final = 500
+"""Windows of boards whose borders are made void in one transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,9 @@ async def refold_board(
     second call begins again from the start.
     """
     readable, ranking = readable_windows(policy, clock()), Ranking(policy)
-    if family and policy.rollup and policy.rollup.take is RollupTake.POINTS:
+    if policy.rollup and policy.rollup.take is not RollupTake.POINTS:
+        await _forget_borders(ledger, policy.board)
+    elif family and policy.rollup:
         await refold_points(ledger, ranking, family, readable)
     count, changed = 0, 0
     for windows in _folded_together(policy, readable):
@@ -57,6 +64,13 @@ async def refold_board(
     # No event says that these windows have standings now.
     await ledger.write(board_duties.noted(duties_of_windows(policy.board, readable, seq=0, now_ms=clock())))
     return RefoldCounts(count, changed)
+
+
+async def _forget_borders(ledger: Ledger, rollup: str) -> None:
+    """Make the borders of percentiles void that an earlier policy of a rollup stored."""
+    names = [("", "")]
+    while names := await ledger.write(forget_next_borders(rollup, names[-1], count=BORDERS)):
+        pass
 
 
 def _folded_together(policy: Policy, windows: Sequence[Window]) -> Sequence[Sequence[Window]]:

@@ -9,8 +9,10 @@ from gateway.ledger.archive.windows import among_archived
 from gateway.ledger.boards.lookups import names_after
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.queries import newest_seq
-from gateway.ledger.standings.rollup_moves import fold_points, move_points
+from gateway.ledger.standings.rollup_borders import Borders
+from gateway.ledger.standings.rollup_moves import borders_of, fold_points, move_points
 from gateway.ledger.standings.rollup_points import MOVES, RollupChange
+from gateway.ledger.standings.rollups import rollup_of
 from gateway.ledger.transaction import Operation, Transaction
 from policies.family import Family
 from policies.ranking import Ranking
@@ -24,10 +26,11 @@ _UNNOTED: Final = 0
 
 
 class _Slot(NamedTuple):
-    """A window of a board that is still to be compared."""
+    """A window of a board that is still to be compared, and where its borders of percentiles belong."""
 
     board: Ranking
     window: Window
+    wanted: Borders
 
 
 class _Compared(NamedTuple):
@@ -45,13 +48,22 @@ async def refold_points(ledger: Ledger, rollup: Ranking, family: Family, windows
     """
     moved, after = 0, ""
     while names := await ledger.read(names_after(family.name, after, count=BOARDS)):
-        rankings = map(family.ranking_of, names)
-        slots = [_Slot(ranking, window) for ranking in rankings for window in windows]
+        slots = [
+            slot for name in names for slot in await _slots(ledger, rollup, family.ranking_of(name), windows)
+        ]
         while slots:
             compared = await ledger.write(_compare(rollup, slots))
             slots, moved = slots[compared.slots :], moved + compared.moved
         after = names[-1]
     return moved
+
+
+async def _slots(ledger: Ledger, rollup: Ranking, board: Ranking, windows: Sequence[Window]) -> list[_Slot]:
+    # What changes on the board from here on is noted, and is followed by itself.
+    borders: Sequence[Borders] = [{} for _ in windows]
+    if rollup_of(rollup).percentiles:
+        borders = await ledger.read(borders_of(rollup, [(board, window.name) for window in windows]))
+    return [_Slot(board, window, wanted) for window, wanted in zip(windows, borders, strict=True)]
 
 
 def _compare(rollup: Ranking, slots: Sequence[_Slot]) -> Operation[_Compared]:
@@ -61,11 +73,11 @@ def _compare(rollup: Ranking, slots: Sequence[_Slot]) -> Operation[_Compared]:
         seq = await newest_seq()(tx)  # no event is the cause
         archived = await among_archived(tx, rollup.policy.board, [slot.window.name for slot in slots])
         moved = 0
-        for number, (board, window) in enumerate(slots):
+        for number, (board, window, wanted) in enumerate(slots):
             if window.name in archived:
                 continue
             change = RollupChange(rollup.policy.board, board.policy.board, window.name, _UNNOTED)
-            moves, is_whole = await move_points(tx, rollup, board, change)
+            moves, is_whole = await move_points(tx, rollup, board, change, wanted)
             for move in moves:
                 await fold_points(tx, rollup, move, window, seq)
             moved += len(moves)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import tempfile
 from functools import lru_cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,12 +17,17 @@ from hypothesis import strategies as st
 from gateway.ledger.boards.board_opening import open_boards
 from gateway.ledger.boards.board_rows import FamilyTerms
 from gateway.ledger.boards.life_changes import set_states
+from gateway.ledger.queries import newest_seq
 from gateway.ledger.standings import rollup_borders, rollup_points
+from gateway.ledger.standings.ranks import RankedWindow
+from gateway.ledger.standings.rollup_moves import borders_of
 from gateway.ledger.standings.rollup_points import RollupChange, changes_due, note_change
 from gateway.ledger.transaction import Transaction
-from gateway.settlement.rollups import follow_change, note_deletion
+from gateway.settlement.rollups import follow_change, note_deletions
 from gateway.settlement.settle import Decision, _decide_all, receive
 from gateway.shared_records import Change
+from gateway.steward import rollups as rollup_keeping
+from gateway.steward.archive.refold import refold_board
 from policies.loader import Board
 from policies.model import Policy, WindowKind
 from policies.opened_board import BoardState, OpenedBoard
@@ -30,6 +37,7 @@ from tests.support import boards
 from tests.support.archives import Shelf
 from tests.support.books import Books
 from tests.support.ledger import NOON_MS, new_submission
+from tests.support.sealed import Nowhere
 
 SEASONS = {"windows": ["alltime", "season"], "season": "0 0 1 * *"}
 MONTH_MS = 31 * 86_400_000
@@ -103,7 +111,7 @@ class Game:
         async def work(tx: Transaction) -> None:
             await open_boards(terms, [opened], actor="cli", at_ms=NOON_MS)(tx)
             await set_states(terms, [name], BoardState.DELETED, actor="cli", at_ms=NOON_MS)(tx)
-            await note_deletion(tx, self.rollups, name)
+            await note_deletions(tx, self.rollups, {name: await newest_seq()(tx)})
 
         self.books.do(work)
 
@@ -248,7 +256,9 @@ def compare(game: Game) -> list[Change]:
     while found := game.books.do(changes_due(count=100)):
         for due in found:
             ranking = game.tracks[due.board].ranking
-            changes += game.books.do(follow_change(rollups[due.rollup], ranking, due, at_ms=NOON_MS + 2))
+            rollup = rollups[due.rollup]
+            [wanted] = game.books.do(borders_of(rollup.ranking, [(ranking, due.window)]))
+            changes += game.books.do(follow_change(rollup, ranking, due, wanted, at_ms=NOON_MS + 2))
     return changes
 
 
@@ -309,8 +319,31 @@ def test_a_change_during_a_comparison_is_compared_again():
     [stale, *_] = game.books.do(changes_due(count=100))
     game.play("track.a", "bob", 4, 0)
     game.turn("run-1")
-    game.books.do(follow_change(game.rollups[0], game.tracks["track.a"].ranking, stale, at_ms=NOON_MS))
+    game.books.do(follow_change(game.rollups[0], game.tracks["track.a"].ranking, stale, {}, at_ms=NOON_MS))
     assert stale.window in {change.window for change in game.books.do(changes_due(count=100))}
+
+
+def test_boards_that_change_all_the_time_keep_no_other_waiting(monkeypatch: pytest.MonkeyPatch):
+    """A steward goes on behind the slice before, and begins again at the end."""
+    monkeypatch.setattr(rollup_keeping, "SLICE", 2)
+    game = Game(scored_family("descending"))
+    ledger: Any = SimpleNamespace(read=game.books.read, write=game.books.read)
+
+    async def unknown(_name: str) -> None:
+        return None  # so that a change is followed by being dropped
+
+    catalogue: Any = SimpleNamespace(board=unknown, families={})
+    keeper = rollup_keeping.RollupKeeper(ledger, Nowhere(), catalogue, clock=lambda: NOON_MS)
+    left, busy = [], ("track.a", "track.b", "track.c")
+    for seq in range(1, 6):
+        for name in (*busy, *(("track.d", "track.e") if seq == 1 else ())):
+            change = RollupChange("all-points", name, "alltime", seq)
+            game.books.do(lambda tx, change=change: note_change(tx, change))
+        asyncio.run(keeper.step())
+        left.append(
+            "".join(row[0][-1] for row in game.books.rows("SELECT board FROM rollup_changes ORDER BY 1"))
+        )
+    assert ["cde", "abe", "abc", "c", "ab"] == left
 
 
 def test_players_beyond_the_scale_and_worse_runs_cost_no_comparison():
@@ -425,6 +458,94 @@ def test_a_board_follows_another_scale_however_it_was_compared_before(monkeypatc
         assert sorted(expected.items()) == game.books.rows(
             "SELECT player, points FROM rollup_points ORDER BY player"
         )
+
+
+FIVE = {"p4": 3, "p3": 1, "p2": 1}
+BY_PERCENTILE = {"percentiles": [{"at": 81, "points": 3}, {"at": 41, "points": 1}]}
+
+
+def five_players(rollup: Board) -> Game:
+    """A game in which p0 to p4 have scores of 0 to 40 on one board, and their points by a rollup's policy."""
+    tracks = family("best", "descending")
+    game = Game({name: dataclasses.replace(track, rollups=(rollup,)) for name, track in tracks.items()})
+    opened = [OpenedBoard("track.a", "track", "A")]
+    game.books.do(open_boards(FamilyTerms("track", "sha256:track"), opened, actor="cli", at_ms=NOON_MS))
+    for number in range(5):
+        game.play("track.a", f"p{number}", 10 * number, 0)
+        game.turn(f"run-{number}")
+    compare(game)
+    return game
+
+
+@pytest.mark.parametrize(
+    "others", [BY_PERCENTILE | {"percentiles": [{"at": 0, "points": 7}]}, {"points": [9, 8]}]
+)
+def test_a_run_by_a_process_of_another_policy_is_compared_again(others: dict[str, Any]):
+    """A worker that has not loaded an edited rollup yet neither takes points for good nor keeps them from anybody."""
+    game = five_players(rollup_board("points", **BY_PERCENTILE))
+    assert {"all-points": FIVE} == stands(game)
+    today, game.tracks = (
+        game.tracks,
+        {
+            name: dataclasses.replace(track, rollups=(rollup_board("points", **others),))
+            for name, track in game.tracks.items()
+        },
+    )
+    for number, (player, score) in enumerate((("p3", 35), ("p0", 25)), start=5):
+        game.play("track.a", player, score, 0)
+        game.turn(f"run-{number}")
+    game.tracks = today
+    compare(game)
+    assert {"all-points": {"p4": 3, "p3": 1, "p0": 1}} == stands(game)
+    assert [("p0", 1), ("p3", 1), ("p4", 3)] == game.books.rows(
+        "SELECT player, points FROM rollup_points WHERE \"window\" = 'alltime' ORDER BY player"
+    )
+
+
+def test_a_run_after_the_borders_were_looked_for_is_followed_by_itself(monkeypatch: pytest.MonkeyPatch):
+    """The transaction that moves them looks for none, so that no writer waits for that; the run stays noted."""
+    game = five_players(rollup_board("points", **BY_PERCENTILE))
+    [rollup], ranking = game.rollups, game.tracks["track.a"].ranking
+    game.play("track.a", "p5", 50, 0)
+    game.turn("run-5")
+    [due] = [each for each in game.books.do(changes_due(count=100)) if each.window == "alltime"]
+    [wanted] = game.books.do(borders_of(rollup.ranking, [(ranking, "alltime")]))
+    game.play("track.a", "p0", 60, 0)
+    game.turn("run-6")
+    with monkeypatch.context() as patch:
+        patch.delattr(RankedWindow, "places_at")
+        game.books.do(follow_change(rollup, ranking, due, wanted, at_ms=NOON_MS))
+    compare(game)
+    assert {"all-points": {"p0": 3, "p5": 3, "p4": 1, "p3": 1}} == stands(game)
+
+
+@pytest.mark.parametrize("between", [{"points": [9, 8]}, {"take": "sum"}])
+def test_a_policy_that_returns_to_its_percentiles_gives_their_points_again(between: dict[str, Any]):
+    """After ranks or sums, by which players moved past borders that still stand in the ledger."""
+    game = five_players(rollup_board("points", **BY_PERCENTILE))
+    settings_of = {"family": "track", "take": "points", **between}
+    other = Board(
+        Policy.model_validate({"board": "all-points", "title": "T", "rollup": settings_of} | SEASONS), "d", {}
+    )
+    for rollup in (other, game.rollups[0]):
+        game.tracks = {
+            name: dataclasses.replace(track, rollups=(rollup,)) for name, track in game.tracks.items()
+        }
+        fold_anew(game, rollup)
+        if rollup is other:
+            game.play("track.a", "p0", 35, 0)
+            game.turn("run-5")
+    compare(game)
+    assert {"all-points": {"p4": 3, "p0": 1, "p3": 1}} == stands(game)
+
+
+def fold_anew(game: Game, rollup: Board) -> None:
+    """What a steward does once its rollup has another policy."""
+    track = game.tracks["track.a"]
+    folded: Any = SimpleNamespace(name="track", template=track.policy, ranking_of=lambda _: track.ranking)
+    ledger: Any = SimpleNamespace(read=game.books.read, write=game.books.read)
+    folding = refold_board(ledger, rollup.policy, clock=lambda: NOON_MS, tell=lambda _: None, family=folded)
+    asyncio.run(folding)
 
 
 @pytest.mark.parametrize("take", [*TAKES, "points"])
