@@ -149,7 +149,9 @@ _ENDED_AFTER = Query(
 )
 _NAMED = Query(select(_w.window).where(_w.board == bindparam("at_board"), is_listed(_w.window), _IS_IN_FORCE))
 _WITHDRAW = Query(
-    update(archived_windows).where(*_IS_IT).values(stage=ArchiveStage.WITHDRAWN.value, changed_seq=0)
+    update(archived_windows)
+    .where(*_IS_IT)
+    .values(stage=ArchiveStage.WITHDRAWN.value, changed_seq=0, revision=0)
 )
 _CLOSED = Query(
     select(boards.c.board).where(
@@ -321,7 +323,7 @@ async def mark_changed(tx: Transaction, board: str, achieved_at_ms: Collection[i
 async def withdraw(tx: Transaction, boards: Sequence[str]) -> None:
     """Take `alltime` of boards out of the archive, in the transaction that reopens or deletes them.
 
-    Its entries stay until the next revision replaces them.
+    Its entries stay until the next revision replaces them. Nobody reads them meanwhile.
     """
     alltime = WindowKind.ALLTIME.value
     await tx.run_each(_WITHDRAW, [{"at_board": board, "at_window": alltime} for board in boards])

@@ -14,7 +14,7 @@ import pytest
 
 from gateway.catalogue.family_terms import terms_of
 from gateway.edge.live import heartbeats
-from gateway.ledger.archive.windows import archived_window, windows_at_work
+from gateway.ledger.archive.windows import archived_window, begin, windows_at_work
 from gateway.ledger.boards.board_life import life_of
 from gateway.ledger.boards.board_opening import TAKEN_BY_DELETED, TAKEN_BY_PLAYED
 from gateway.ledger.boards.life_changes import set_states
@@ -27,7 +27,7 @@ from gateway.steward.archive.archiving import Archiver
 from gateway.steward.duties import Steward
 from policies.loader import load_policies
 from policies.opened_board import BoardState
-from policies.windows import FOREVER_MS
+from policies.windows import FOREVER_MS, window_named
 from tests.gateway.edge.test_families import BOARDS, SCORE, Studio, opening
 from tests.support.attack import registered
 from tests.support.clock import ShiftedClock
@@ -166,9 +166,25 @@ async def reopened(studio: Studio, ada: str, steward: Steward) -> None:
     assert [] == await archived(harness, "race.a")
     await studio.done({"action": "close", "board": "race.a"}, path=RACES)
     harness.clock.shift(LIFETIME_S + 21)
+    await begun(harness)
+    assert [] == await archived(harness, "race.a")
+    again = await harness.get("/v1/boards/race.a/entries")
+    assert (None, [20, 9]) == (again.headers.get("Scoregate-Revision"), scores(again))
     await steward.archive()
     assert [(3, 2)] == await archived(harness, "race.a")
     assert [20, 9] == scores(await harness.get("/v1/boards/race.a/entries"))
+
+
+async def begun(harness: Harness) -> None:
+    """Begins the next revision of the closed race, as a steward does that then dies."""
+    edge = harness.edge
+    board = await edge.catalogue.board("race.a")
+    assert board is not None
+    dying, alltime = (
+        Archiver(edge.settings, edge.ledger, board, clock=edge.clock),
+        window_named(board.policy, "alltime"),
+    )
+    assert await edge.ledger.write(begin("race.a", alltime, dying._todays_policy()))
 
 
 def scores(answer: Answer) -> list[int]:
