@@ -12,6 +12,10 @@ CANCEL_AGAIN_S: Final = 0.05
 """Time between two cancellations of a task that is still running."""
 
 
+CANCEL_THREAD_AGAIN_S: Final = 5.0
+"""The same for what runs on a thread: time to give back what it has, which another cancellation would cut."""
+
+
 @asynccontextmanager
 async def in_background(work: Coroutine[Any, Any, None], *, name: str) -> AsyncIterator[None]:
     """Run `work` until the block ends, and wait for its end, so that it uses nothing that is closed next."""
@@ -32,7 +36,8 @@ async def cancel_and_wait(task: asyncio.Task[Any]) -> None:
 async def run_on_a_thread(work: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> None:
     """Run `work` on a thread with an event loop of its own, which goes on while this one is busy.
 
-    A cancellation is passed on, and the end of `work` is waited for. Raises what `work` raises.
+    Cancellations are passed on, again and again because `work` may swallow some, and its end is waited for.
+    Raises what `work` raises.
     """
     loop, own = asyncio.get_running_loop(), asyncio.new_event_loop()
     ended: asyncio.Future[None] = loop.create_future()
@@ -51,8 +56,10 @@ async def run_on_a_thread(work: Callable[[], Coroutine[Any, Any, None]], *, name
     try:
         await asyncio.shield(ended)
     except asyncio.CancelledError:
-        with suppress(RuntimeError):  # it has just ended by itself
-            own.call_soon_threadsafe(task.cancel)
-        await ended
+        while not ended.done():
+            with suppress(RuntimeError):  # it has just ended by itself
+                own.call_soon_threadsafe(task.cancel)
+            with suppress(asyncio.CancelledError):  # it was passed on already
+                await asyncio.wait([ended], timeout=CANCEL_THREAD_AGAIN_S)
         raise
     task.result()

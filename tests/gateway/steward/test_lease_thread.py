@@ -16,6 +16,7 @@ from structlog.testing import capture_logs
 
 from gateway.ledger.leases import NOBODY, lease_holders
 from gateway.ledger.transaction import Operation
+from gateway.runtime import background
 from gateway.runtime.background import run_on_a_thread
 from gateway.runtime.clock import wall_clock
 from gateway.runtime.settings import Settings
@@ -140,6 +141,29 @@ async def test_what_fails_on_a_thread_fails_for_who_waits(own_settings: Settings
     held = LeasesOnAThread(ledger_of(own_settings), partial(int, "no ledger"), clock=wall_clock)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="no ledger"):
         await held.keep()
+
+
+async def test_what_swallows_cancellations_on_a_thread_ends_before_who_waits(monkeypatch: pytest.MonkeyPatch):
+    """A client of Redis or a database may swallow one, and whoever waits may be cancelled more than once."""
+    monkeypatch.setattr(background, "CANCEL_THREAD_AGAIN_S", 0.05)
+    begun, ended = asyncio.Event(), []
+    loop = asyncio.get_running_loop()
+
+    async def work() -> None:
+        loop.call_soon_threadsafe(begun.set)
+        for _ in range(2):
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+        ended.append(threading.current_thread().name)
+
+    running = asyncio.create_task(run_on_a_thread(work, name="working"))
+    await asyncio.wait_for(begun.wait(), PATIENCE_S)
+    for _ in range(2):
+        running.cancel()
+        await asyncio.sleep(0)
+    await asyncio.wait([running], timeout=PATIENCE_S)
+    assert ["working"] == ended
+    assert running.cancelled()
 
 
 async def test_whoever_ends_what_runs_on_a_thread_waits_for_its_end():
