@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Collection
-from contextlib import asynccontextmanager
-from typing import Final
+from collections.abc import AsyncGenerator, Callable, Collection
+from contextlib import suppress
+from typing import Final, ParamSpec, TypeVar
 
 from gateway.recordings.recording_store import RecordingStore, lost
 from gateway.recordings.recordings import Recordings
 from policies.errors import AssetMismatch, RecordingsUnavailable
 from policies.opened_board import ASSET_BYTES
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 CACHE_BYTES: Final = 4 * ASSET_BYTES
 """Memory for assets of each process that reads any."""
@@ -75,8 +78,7 @@ class Assets:
 
     async def size_bytes(self, digest: bytes) -> int:
         """Return the size of an asset that a board names. Raises RecordingLost if it is missing."""
-        async with self._turn():
-            size_bytes = await self._recordings.off_loop(self._recordings.assets.size, digest)
+        size_bytes = await self._in_turn(self._recordings.assets.size, digest)
         if size_bytes is None:
             raise lost(digest, "missing")
         if not 0 < size_bytes <= ASSET_BYTES:
@@ -92,8 +94,7 @@ class Assets:
         assets, hashed, start = self._recordings.assets, hashlib.sha256(), 0
         while start < size_bytes:
             count = min(PART_BYTES, size_bytes - start)
-            async with self._turn():
-                part = await self._recordings.off_loop(assets.part, digest, start, count)
+            part = await self._in_turn(assets.part, digest, start, count)
             if part is None:
                 raise lost(digest, "missing")
             hashed.update(part)
@@ -102,18 +103,24 @@ class Assets:
                 raise lost(digest, "altered")
             yield part
 
-    @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
-        """Read from the store during the block, after others. Raises RecordingsUnavailable after TURN_S."""
+    async def _in_turn(self, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+        """Return the result of a call of the store, made after others'.
+
+        The turn lasts as long as the call keeps a thread, even if the store stalls and nobody waits any more.
+        Raises RecordingsUnavailable after TURN_S.
+        """
+        loop = asyncio.get_running_loop()
+
+        def leave() -> None:
+            with suppress(RuntimeError):  # the loop is closed: nobody waits for a turn
+                loop.call_soon_threadsafe(self._readers.release)
+
         try:
             async with asyncio.timeout(TURN_S):
                 await self._readers.acquire()
         except TimeoutError:
             raise RecordingsUnavailable("too many downloads wait for the store of recordings") from None
-        try:
-            yield
-        finally:
-            self._readers.release()
+        return await self._recordings.off_loop_until(leave, work, *arguments, **named)
 
     async def load(self, digest: bytes) -> bytes:
         """Return an asset that a board names. Raises RecordingLost if it is missing or altered."""

@@ -61,10 +61,21 @@ class Recordings:
 
     async def off_loop(self, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         """Return the result of a call of the store, made on a thread."""
+        return await self.off_loop_until(_nothing, work, *arguments, **named)
+
+    async def off_loop_until(
+        self, ended: Callable[[], None], work: Callable[P, T], *arguments: P.args, **named: P.kwargs
+    ) -> T:
+        """Return the same, and call `ended`, on any thread, once the call is over or refused.
+
+        A call that is abandoned is over when its thread is free again.
+        """
         if not self._room.acquire(blocking=False):
+            ended()
             raise self._refused("the store of recordings has too much to do")
         future = self._threads.submit(work, *arguments, **named)
         future.add_done_callback(self._release)
+        future.add_done_callback(lambda _: ended())
         try:
             async with asyncio.timeout(self._timeout_s):
                 result = await asyncio.wrap_future(future)
@@ -86,3 +97,7 @@ class Recordings:
         RECORDING_FAULTS.labels("unavailable").inc()
         self._refused_until_s = time.monotonic() + REFUSED_S
         return RecordingsUnavailable(message)
+
+
+def _nothing() -> None:
+    """Do nothing at the end of a call."""

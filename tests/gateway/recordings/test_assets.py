@@ -204,3 +204,36 @@ async def test_a_stream_waits_for_its_turn_only_so_long(
             await read()
     assert [b"a map"] * READERS == await asyncio.gather(*reading)
     assert [b"a map"] * 9 == await asyncio.gather(*(read() for _ in range(9)))
+
+
+async def test_downloads_that_a_stalled_store_abandoned_take_no_more_threads(
+    recordings: Recordings, monkeypatch: pytest.MonkeyPatch
+):
+    """Each waits until its deadline; its turn ends with its call, so that submissions still have their threads."""
+    assets = Assets(recordings)
+    digest, part = await assets.store(b"a map"), recordings.assets.part
+    begun = 0
+
+    async def read() -> bytes:
+        return b"".join([part async for part in assets.parts(digest, 5)])
+
+    with standstill() as stalled:
+
+        def part_once_it_goes_on(*asked: object) -> bytes | None:
+            nonlocal begun
+            begun += 1
+            stalled.stand()
+            return part(*asked)
+
+        monkeypatch.setattr(recordings.assets, "part", part_once_it_goes_on)
+        with monkeypatch.context() as patch:
+            patch.setattr(recordings, "_timeout_s", 0.5)
+            patch.setattr("gateway.recordings.assets.TURN_S", 0.1)
+            first = [asyncio.create_task(read()) for _ in range(READERS)]
+            await stalled.reached(READERS)
+            refusals = await asyncio.gather(*first, return_exceptions=True)
+            refusals += await asyncio.gather(*(read() for _ in range(2 * READERS)), return_exceptions=True)
+        assert {RecordingsUnavailable} == set(map(type, refusals))
+        assert READERS == begun
+        assert await assets.is_stored(digest), "the other threads are free"
+    assert [b"a map"] * 9 == await asyncio.gather(*(read() for _ in range(9)))
