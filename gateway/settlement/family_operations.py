@@ -91,15 +91,16 @@ def _perform_one(
 
 def _revise(family: Family, batch: BoardBatch, request: BoardRevision) -> BoardResult:
     stored = batch.of_family(request.board)
-    if stored is None:
+    if stored is None or stored.board.state is BoardState.DELETED:
         return UNKNOWN_BOARD
-    version = stored.board.version if request.version is None else request.version
-    after = replace(stored.board, **request.values, version=version)
+    before = stored.board
+    version = before.version if request.version is None else request.version
+    after = replace(before, **request.values, version=version)
     try:
-        family.refuse_change(stored.board, after)
+        family.refuse_change(before, after)
     except SettingRefused as refused:
-        return BoardResult(BoardOutcome.REFUSED, stored.board, detail_of(refused))
-    return change(batch, after)
+        return BoardResult(BoardOutcome.REFUSED, before, detail_of(refused))
+    return change(batch, before, after)
 
 
 def _deleted(requests: Sequence[FamilyOperation], results: Sequence[BoardResult]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ import pytest
 from sqlalchemy import Table, bindparam, select
 
 from gateway.ledger.boards.board_life import check_boards, life_of
-from gateway.ledger.boards.board_opening import BATCH_LIMIT
-from gateway.ledger.boards.board_rows import BoardOutcome, BoardResult
+from gateway.ledger.boards.board_opening import BATCH_LIMIT, open_boards
+from gateway.ledger.boards.board_rows import UNKNOWN_BOARD, BoardOutcome, BoardResult, FamilyTerms
+from gateway.ledger.boards.field_filters import FIELD_VALUES
 from gateway.ledger.boards.lookups import boards_named
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.schema import board_duties, board_fields
@@ -24,7 +26,7 @@ from gateway.settlement.family_operations import (
     perform,
 )
 from policies.family import Family
-from policies.loader import load_policies
+from policies.loader import Policies, load_policies
 from policies.opened_board import BoardState, OpenedBoard
 from tests.support.families import write_family
 from tests.support.ledger import NOON_MS
@@ -134,6 +136,76 @@ async def test_no_batch_makes_more_statements_than_one_that_opens_boards(ledger:
     with pytest.raises(ValueError, match="1001 operations are more than 1000"):
         perform(family, [*mixed, mixed[0]], actor="server:a", at_ms=NOON_MS)
     assert BATCH_LIMIT == await check_boards(ledger)
+
+
+async def test_a_batch_of_deletions_notes_at_once_what_rollups_have_to_follow(
+    ledger: Ledger, store: Store, tmp_path: Path
+):
+    """Each season and all time of each board that anybody stands on, and none of its days; with few statements."""
+    folder = tmp_path / "policies"
+    calendar = {"windows": ["alltime", "daily", "season"], "season": "0 0 1 * *"}
+    write_family(folder, **calendar)
+    for name, take in (("ever", {"take": "count"}), ("league", {"take": "points", "points": [3, 1]})):
+        windows = calendar | {"windows": ["alltime", "season"]} if name == "league" else {}
+        policy = {"board": name, "title": name, "rollup": {"family": "track", **take}, **windows}
+        (folder / f"{name}.yaml").write_text(json.dumps(policy))
+    family = load_policies(folder).families["track"]
+    names = [f"n{number}" for number in range(BATCH_LIMIT)]
+    operations = [opening(name) for name in names], [turning(name, DELETED) for name in names]
+    played = ["alltime", *(f"daily:{day}" for day in range(3)), *(f"season:{month}" for month in range(4))]
+    work = perform(family, operations[0], actor="server:a", at_ms=NOON_MS)
+    await ledger.write(work)
+    for window, player in ((window, player) for window in played for player in ("ada", "bob")):
+        await store.sql(
+            "INSERT INTO standings SELECT board, "
+            f"'{window}', '{player}', 1, 1, 1, 's', 2, 1, 1, 'm', 'r' FROM boards WHERE board <> 'track.n0'"
+        )
+    _, count = await ledger.write(counted(perform(family, operations[1], actor="server:a", at_ms=NOON_MS)))
+    assert count < 150
+    noted = await store.sql(
+        'SELECT c.board, c.rollup, c."window" FROM rollup_changes AS c '
+        "JOIN events AS e ON e.seq = c.seq AND e.board = c.board AND e.to_state = 'deleted' ORDER BY 1, 2, 3"
+    )
+    followed = [("ever", "alltime"), *(("league", window) for window in played if window[0] != "d")]
+    assert [(f"track.{name}", *each) for name in sorted(names[1:]) for each in followed] == [
+        tuple(row) for row in noted
+    ]
+
+
+async def test_a_board_keeps_metadata_that_a_later_policy_could_not_file(ledger: Ledger, tmp_path: Path):
+    """Its title, times and bounds change as others' do; other metadata has to fit the fields of the day."""
+    tags = [f"t{number:02}" for number in range(FIELD_VALUES + 4)]
+    before, after = (
+        load_policies(write_family(tmp_path / name, metadata_filters=dict.fromkeys(fields, "text")).parent)
+        for name, fields in (("before", ("class",)), ("after", ("class", "tags")))
+    )
+    board = OpenedBoard("track.a", "track", "A", {"tags": tags})
+
+    async def outcome(policies: Policies, request: FamilyOperation) -> BoardResult:
+        work = perform(policies.families["track"], [request], actor="server:a", at_ms=NOON_MS)
+        [result] = await ledger.write(work)
+        return result
+
+    assert BoardOutcome.OPENED is (await outcome(before, BoardOpening(board))).outcome
+    renamed = await outcome(
+        after, revision("a", title="B", closes_at_ms=NOON_MS + 1, metadata={"tags": tags})
+    )
+    assert BoardOutcome.CHANGED is renamed.outcome
+    longer = await outcome(after, revision("a", metadata={"tags": [*tags, "more"]}))
+    assert BoardOutcome.REFUSED is longer.outcome
+
+
+async def test_nobody_is_shown_a_board_of_another_family_or_one_that_is_gone(ledger: Ledger, family: Family):
+    """Whatever a server asks to change, be it what no board may be."""
+    other = OpenedBoard("car.secret", "car", "Secret")
+    await ledger.write(open_boards(FamilyTerms("car", "sha256:car"), [other], actor="cli", at_ms=NOON_MS))
+    await ledger.write(perform(family, [opening("a"), turning("a", DELETED)], actor="cli", at_ms=NOON_MS))
+    unfit = {"opens_at_ms": NOON_MS + 1, "closes_at_ms": NOON_MS}
+    requests = [
+        BoardRevision(name, None, values) for name in ("car.secret", "track.a") for values in ({}, unfit)
+    ]
+    results = await ledger.write(perform(family, requests, actor="server:a", at_ms=NOON_MS))
+    assert [UNKNOWN_BOARD] * 4 == results
 
 
 async def rows_of(ledger: Ledger, name: str) -> list[Any]:

@@ -16,11 +16,12 @@ from gateway.ledger import queries
 from gateway.ledger.boards.board_life import check_boards
 from gateway.ledger.boards.board_opening import open_boards
 from gateway.ledger.boards.board_rows import BoardOutcome
-from gateway.ledger.boards.life_changes import change_boards, set_states
+from gateway.ledger.boards.life_changes import set_states
 from gateway.ledger.boards.listing import BoardOrder, boards_of_family
 from gateway.ledger.boards.lookups import boards_named
 from policies.opened_board import BoardState, OpenedBoard
 from tests.contract.test_boards_of_families import FREEING, TRACKS, track
+from tests.support.families import change_boards, tracks
 from tests.support.ledger import NOON_MS
 from tests.support.stores import PostgresStore, SqliteStore, Store, on_both_ledgers, open_in
 
@@ -121,8 +122,9 @@ async def _play(store: Store, steps: list[tuple[Any, ...]]) -> None:
                 request = replace(
                     board, title=f"T{rest[2]}", metadata={"class": rest[1]}, version=board.version + stale
                 )
-                [result] = await ledger.write(change_boards(TRACKS, [request], **life))
-                assert model.change(request) is result.outcome
+                assert [model.change(request)] == await change_boards(
+                    ledger, tracks("class"), request, at_ms=NOON_MS
+                )
             else:
                 name = f"track.{rest[0]}"
                 [result] = await ledger.write(set_states(TRACKS, [name], rest[1], **life))

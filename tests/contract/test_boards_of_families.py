@@ -10,12 +10,13 @@ import pytest
 
 from gateway.ledger.boards.board_opening import BATCH_LIMIT, open_boards
 from gateway.ledger.boards.board_rows import BoardOutcome, FamilyTerms
-from gateway.ledger.boards.life_changes import change_boards, set_states
+from gateway.ledger.boards.life_changes import set_states
 from gateway.ledger.boards.listing import BoardOrder, boards_of_family
 from gateway.ledger.boards.lookups import boards_named, boards_to_close
 from gateway.ledger.ledger import Ledger
 from gateway.runtime.lanes import LANES
 from policies.opened_board import BoardState, NarrowedBounds, NarrowedScore, OpenedBoard
+from tests.support.families import change_boards, tracks
 from tests.support.ledger import NOON_MS, new_submission
 from tests.support.stores import Store, open_in
 
@@ -136,7 +137,7 @@ async def test_a_request_to_open_that_is_sent_again_is_known_after_changes(store
     async with open_in(store) as ledger:
         await opened(ledger, track("spa", metadata={"a": True}))
         board = replace(await stored(ledger, "track.spa"), title="Spa II")
-        await ledger.write(change_boards(TRACKS, [board], actor="cli", at_ms=NOON_MS))
+        await change_boards(ledger, tracks("class"), board)
         await turned(ledger, "track.spa", BoardState.CLOSED)
         assert [BoardOutcome.SAME] == await opened(ledger, track("spa", metadata={"a": True}))
         assert [BoardOutcome.CONFLICT] == await opened(ledger, track("spa", metadata={"a": 1}))
@@ -150,21 +151,24 @@ async def test_a_change_holds_only_for_the_version_it_was_made_for(store: Store)
         read = await stored(ledger, "track.spa")
 
         async def changed(board: OpenedBoard) -> BoardOutcome:
-            [result] = await ledger.write(change_boards(TRACKS, [board], actor="cli", at_ms=NOON_MS + 5))
-            return result.outcome
+            [outcome] = await change_boards(ledger, tracks("class"), board, at_ms=NOON_MS + 5)
+            return outcome
 
         first = replace(
-            read, title="Spa II", metadata={"class": True}, bounds=NarrowedBounds(maximum_ticks=9)
+            read,
+            title="Spa II",
+            metadata={"class": "f1", "wet": True},
+            bounds=NarrowedBounds(maximum_ticks=9),
         )
         assert [BoardOutcome.CHANGED, BoardOutcome.SAME, BoardOutcome.CONFLICT] == [
             await changed(board) for board in (first, first, replace(read, title="Spa III"))
         ]
         assert replace(first, version=2) == await stored(ledger, "track.spa")
         assert (["spa"], []) == (
-            await names(ledger, filters=[("class", "true")]),
+            await names(ledger, filters=[("class", "f1")]),
             await names(ledger, filters=[("class", "gt3")]),
         )
-        second = replace(first, version=2, metadata={"class": 1})
+        second = replace(first, version=2, metadata={"class": "f1", "wet": 1})
         assert BoardOutcome.CHANGED is await changed(second)
         refused = [
             replace(second, version=3, **other)
@@ -173,7 +177,7 @@ async def test_a_change_holds_only_for_the_version_it_was_made_for(store: Store)
         assert [BoardOutcome.REFUSED] * 3 == [await changed(board) for board in refused]
         assert BoardOutcome.UNKNOWN is await changed(track("nowhere"))
     details = await store.sql("SELECT reason, from_state, to_state, detail FROM events ORDER BY seq")
-    assert ("board-changed", "open", "open", {"metadata": {"class": 1}}) == (
+    assert ("board-changed", "open", "open", {"metadata": {"class": "f1", "wet": 1}}) == (
         *details[2][:3],
         orjson.loads(details[2][3]),
     )
@@ -329,7 +333,7 @@ async def test_boards_come_due_to_close_in_their_lanes(store: Store):
         ]
         await turned(ledger, "track.a", BoardState.CLOSED)
         put_off = replace(await stored(ledger, "track.b"), closes_at_ms=NOON_MS + 50)
-        await ledger.write(change_boards(TRACKS, [put_off], actor="cli", at_ms=NOON_MS))
+        await change_boards(ledger, tracks("class"), put_off, at_ms=NOON_MS)
         assert ["c"] == await to_close(NOON_MS + 20)
         due = {"is_due": True, "at_ms": NOON_MS + 21, "actor": "steward"}
         assert [BoardOutcome.SAME, BoardOutcome.CHANGED] == [

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from gateway.ledger.boards.board_opening import open_boards
 from gateway.ledger.boards.board_rows import BoardOutcome, FamilyTerms
 from gateway.ledger.boards.life_changes import set_states
@@ -47,6 +49,16 @@ async def rows(store: Store) -> tuple[int, int, list[tuple[str, int]]]:
     [(events,)] = await store.sql("SELECT count(*) FROM events")
     counts = await store.sql("SELECT family, boards FROM family_openings ORDER BY family")
     return boards, events, [tuple(count) for count in counts]
+
+
+async def test_a_board_that_is_refused_is_charged_to_nobody(store: Store):
+    """What no family allows is an error of ours, and not a board that was opened."""
+    async with open_in(store) as ledger:
+        stranger = OpenedBoard("car.monza", "track", "Monza")
+        limits = FamilyOpenings(HourlyRate(per_hour=1), 1)
+        with pytest.raises(ValueError, match="not of the family track"):
+            await ledger.write(open_for_player(TRACKS, limits, stranger, actor="player:ada", at_ms=NOON_MS))
+        assert (0, 0, []) == await rows(store)
 
 
 async def test_many_players_open_a_name_once(store: Store):

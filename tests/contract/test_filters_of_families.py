@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,15 +10,18 @@ import pytest
 
 from gateway.ledger.boards import filter_filling
 from gateway.ledger.boards.board_opening import open_boards
+from gateway.ledger.boards.board_rows import BoardOutcome
 from gateway.ledger.boards.field_filters import FIELD_VALUES, VALUE_LENGTH
 from gateway.ledger.boards.life_changes import set_states
 from gateway.ledger.boards.listing import boards_of_family
+from gateway.ledger.boards.lookups import boards_named
 from gateway.ledger.boards.plays import count_plays
 from gateway.ledger.ledger import Ledger
 from gateway.steward import family_boards
 from gateway.steward.family_boards import BoardKeeper
 from policies.opened_board import BoardState, OpenedBoard
 from tests.contract.test_boards_of_families import TRACKS, track
+from tests.support.families import change_boards, tracks
 from tests.support.ledger import NOON_MS, new_submission
 from tests.support.stores import Store, open_in
 
@@ -98,6 +102,28 @@ async def test_boards_are_found_by_the_fields_that_a_policy_declares_now(store: 
         assert [] == await store.sql("SELECT * FROM board_fields")
         written = await store.sql("SELECT consumer, seq FROM progress WHERE board = 'plain'")
         assert [] == written, "nothing is noted of a family that never declared a field"
+
+
+async def test_a_board_that_an_edge_files_by_earlier_fields_is_filled_again(store: Store):
+    """The filling goes back to that board, and no further; boards that are filed by the fields of the day do not move it."""
+    async with open_in(store) as ledger:
+        batch = [track(f"b{n}", metadata={"class": "gt3", "land": "it"}) for n in range(9)]
+        await ledger.write(open_boards(TRACKS, batch, actor="cli", at_ms=NOON_MS))
+        today = keeper(ledger, track=["land"])
+        while await today.fill_filters():
+            pass
+        board = (await ledger.read(boards_named(["track.b6"])))["track.b6"]
+        for fields, others, filled in ((("land",), "be", 0), (("class",), "fr", 3)):
+            changed = replace(board, version=board.version, metadata={"class": "f1", "land": others})
+            assert [BoardOutcome.CHANGED] == await change_boards(ledger, tracks(*fields), changed)
+            board = replace(changed, version=changed.version + 1)
+            assert filled == await today.fill_filters()
+        assert 0 == await today.fill_filters()
+        assert (["b6"], [], []) == (
+            await listed(ledger, land="fr"),
+            await listed(ledger, land="be"),
+            await listed(ledger, **{"class": "f1"}),
+        )
 
 
 async def test_filling_that_is_cut_by_another_change_begins_anew(store: Store):

@@ -19,7 +19,7 @@ from gateway.ledger import index_pages, queries
 from gateway.ledger.boards.board_life import check_boards, life_of
 from gateway.ledger.boards.board_opening import open_boards
 from gateway.ledger.boards.board_rows import LifeChange
-from gateway.ledger.boards.life_changes import change_boards, set_states
+from gateway.ledger.boards.life_changes import set_states
 from gateway.ledger.boards.lookups import boards_named
 from gateway.ledger.derived import log
 from gateway.ledger.judgement import board_history, expiry
@@ -38,6 +38,7 @@ from policies.vocabulary import Reason, State
 from policies.windows import window_named
 from tests.contract.test_boards_of_families import TRACKS, track
 from tests.support import boards
+from tests.support.families import change_boards, tracks
 from tests.support.ledger import NOON_MS, new_submission
 from tests.support.sealed import Nowhere
 from tests.support.stores import SqliteStore, Store, open_in
@@ -173,7 +174,7 @@ async def test_a_forged_board_is_found(store: Store, ledger: Ledger, monkeypatch
     await ledger.write(open_boards(TRACKS, [track("n0"), track("n1"), asset], actor="cli", at_ms=NOON_MS))
     named = ["track.n0", "track.n1", "track.n2"]
     read = (await ledger.read(boards_named(named)))["track.n1"]
-    await ledger.write(change_boards(TRACKS, [replace(read, title="Changed")], actor="cli", at_ms=NOON_MS))
+    await change_boards(ledger, tracks(), replace(read, title="Changed"), at_ms=NOON_MS)
     await ledger.write(
         set_states(TRACKS, ["track.n1"], BoardState.CLOSED, actor="cli", at_ms=NOON_MS, why="x")
     )

@@ -12,13 +12,14 @@ from structlog.testing import capture_logs
 
 from gateway.catalogue.catalogue import Catalogue
 from gateway.catalogue.family_terms import terms_of
-from gateway.ledger.boards.life_changes import change_boards, set_states
+from gateway.ledger.boards.life_changes import set_states
 from gateway.ledger.boards.lookups import boards_named
 from gateway.ledger.ledger import Ledger
 from gateway.steward import wanted_boards
 from gateway.steward.wanted_boards import BoardOpener
 from policies.loader import Policies, load_policies
 from policies.opened_board import BoardState, OpenedBoard
+from tests.support.families import change_boards
 from tests.support.stores import Store, open_in
 
 NIGHT_MS = 1_795_388_400_000
@@ -84,7 +85,7 @@ async def test_what_became_of_a_wanted_board_stays(store: Store, tmp_path: Path)
         renamed = OpenedBoard(
             "track.a", "track", "A", parameters=board.parameters, opened_at_ms=board.opened_at_ms
         )
-        await ledger.write(change_boards(terms, [renamed], actor="cli", at_ms=NIGHT_MS))
+        await change_boards(ledger, wanted.families["track"], renamed, at_ms=NIGHT_MS)
         await ledger.write(set_states(terms, ["track.b"], BoardState.DELETED, actor="cli", at_ms=NIGHT_MS))
         declared["c"]["parameters"] = {"gap": 61}
         declared["d"] = {"title": "d", "parameters": {}}

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from gateway.ledger.boards.board_opening import open_boards
-from gateway.ledger.boards.board_rows import BoardOutcome, FamilyTerms
+from gateway.ledger.boards.board_rows import CHANGING, BoardOutcome, FamilyTerms
 from gateway.ledger.boards.life_changes import set_states
 from gateway.ledger.ledger import Ledger
+from gateway.settlement.family_operations import BoardRevision, perform
+from policies.family import Family
+from policies.loader import load_policies
 from policies.opened_board import BoardState, OpenedBoard
 from tests.support.boards import write_board
 
@@ -23,6 +28,27 @@ def write_family(folder: Path, family: str = "track", **changes: Any) -> Path:
     policy = json.loads(path.read_text())
     path.write_text(json.dumps({"family": policy.pop("board"), **policy}))
     return path
+
+
+@lru_cache(maxsize=8)
+def tracks(*filters: str) -> Family:
+    """The family, whose boards are found by these fields of metadata."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = write_family(Path(folder) / "policies", metadata_filters=dict.fromkeys(filters, "text"))
+        return load_policies(path.parent).families["track"]
+
+
+async def change_boards(
+    ledger: Ledger, family: Family, *boards: OpenedBoard, at_ms: int = 0
+) -> list[BoardOutcome]:
+    """Has boards become what is given, if each has the version of what is given."""
+    facts = (*CHANGING, "parameters", "asset")
+    requests = [
+        BoardRevision(board.board, board.version, {fact: getattr(board, fact) for fact in facts})
+        for board in boards
+    ]
+    results = await ledger.write(perform(family, requests, actor="cli", at_ms=at_ms))
+    return [result.outcome for result in results]
 
 
 async def open_tracks(ledger: Ledger, *names: str, at_ms: int = 0, **facts: Any) -> list[BoardOutcome]:

@@ -22,6 +22,7 @@ from gateway.ledger.boards.board_rows import (
     event_row,
 )
 from gateway.ledger.boards.field_filters import FieldValues, put_all_fields, values_of
+from gateway.ledger.boards.filter_filling import fill_again
 from gateway.ledger.boards.lookups import load_boards
 from gateway.ledger.derived.board_duties import BoardDuty, DueDuty, note
 from gateway.ledger.queries import newest_seq
@@ -139,12 +140,17 @@ class BoardBatch:
         await self.tx.run_each(_CHANGE, [_values(each, _CHANGED) for each in ended])
         await self.tx.run_each(_OPEN_AGAIN, [_values(each, _ANEW) for each in again])
         await self.tx.run_each(_CHANGE, [_values(each, _CHANGED) for each in rest])
-        await put_all_fields(
-            self.tx, [(self.boards[name], self._fields(name)) for name in sorted(self._filed)]
-        )
+        await self._file()
         await self.tx.insert(events, self._events)
         await withdraw(self.tx, sorted(self._withdrawn))
         await note(self.tx, self._closings.values())
+
+    async def _file(self) -> None:
+        """Have boards found by their metadata as it is now."""
+        filed = [(self.boards[name], self._fields(name)) for name in sorted(self._filed)]
+        await put_all_fields(self.tx, filed)
+        if filed:
+            await fill_again(self.tx, self.terms, [stored for stored, _ in filed])
 
     def _is_opened_again(self, stored: StoredBoard) -> bool:
         return stored.opened_seq != self._before[stored.board.board].opened_seq

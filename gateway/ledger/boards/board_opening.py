@@ -32,7 +32,7 @@ from gateway.ledger.schema import (
 from gateway.ledger.transaction import Operation, Query, Transaction
 from gateway.runtime.clock import rfc3339
 from policies.errors import SettingRefused
-from policies.opened_board import BoardState, OpenedBoard, refuse_unfit
+from policies.opened_board import BoardState, OpenedBoard, family_named_by
 from policies.vocabulary import State
 
 BATCH_LIMIT: Final = 1_000
@@ -73,8 +73,9 @@ def open_boards(
 ) -> Operation[list[BoardResult]]:
     """Open boards of a family, all in one commit, and return the outcome of each, in order.
 
-    A board is opened, the same already, in conflict with what has its name, or refused. Their versions,
-    states, times of opening and actors are set here. Raises ValueError for more than BATCH_LIMIT boards.
+    Their family allows them (`Family.refuse`). A board is opened, the same already, in conflict with what has
+    its name, or refused. Their versions, states, times of opening and actors are set here. Raises ValueError
+    for more than BATCH_LIMIT boards.
     """
     if len(batch) > BATCH_LIMIT:
         raise ValueError(f"{len(batch)} boards are more than {BATCH_LIMIT}")
@@ -115,8 +116,7 @@ class BatchOpenings:
     def open(self, request: OpenedBoard) -> BoardResult:
         """Open one board, if its name is free."""
         terms = self._batch.terms
-        refusal = refusal_of(request, terms)
-        if refusal:
+        if refusal := _refusal(request, terms):
             return BoardResult(BoardOutcome.REFUSED, None, refusal)
         stored = self._batch.boards.get(request.board)
         if stored is None:
@@ -162,13 +162,17 @@ def past_closing(at_ms: int, remedy: str) -> str:
     return f"closes_at: is past, by our clock it is {rfc3339(at_ms)}; give a later time, or {remedy}"
 
 
-def refusal_of(request: OpenedBoard, terms: FamilyTerms) -> str:
+def _refusal(request: OpenedBoard, terms: FamilyTerms) -> str:
     """Return why no board of the family may be so, empty if it may."""
-    if request.family != terms.family:
-        return f"board: it is of the family {request.family}"
+    if {request.family, family_named_by(request.board)} != {terms.family}:
+        return f"board: it is not of the family {terms.family}"
+    return unfilterable(request, terms)
+
+
+def unfilterable(board: OpenedBoard, terms: FamilyTerms) -> str:
+    """Return why a board's metadata gives too much to filter by, empty if it does not."""
     try:
-        refuse_unfit(request)
-        values_of(request.metadata, terms.fields)
+        values_of(board.metadata, terms.fields)
     except SettingRefused as error:
         return f"{'.'.join(error.location)}: {error}"
     return ""

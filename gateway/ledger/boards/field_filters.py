@@ -81,11 +81,6 @@ def field_rows(stored: StoredBoard, values: FieldValues) -> list[Cells]:
     ]
 
 
-async def put_fields(tx: Transaction, stored: StoredBoard, values: FieldValues) -> bool:
-    """Have a board found by these values and no others, and return whether that changed anything."""
-    return await put_all_fields(tx, [(stored, values)])
-
-
 async def put_all_fields(tx: Transaction, wanted: Sequence[tuple[StoredBoard, FieldValues]]) -> bool:
     """Have each board found by its values and no others, and return whether that changed anything."""
     rows = await fetch_listed(tx, _OF_BOARDS, [stored.board.board for stored, _ in wanted])

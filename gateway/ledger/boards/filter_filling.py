@@ -12,8 +12,8 @@ from typing import Final
 
 from sqlalchemy import bindparam, select
 
-from gateway.ledger.boards.board_rows import COLUMNS, StoredBoard, stored_board
-from gateway.ledger.boards.field_filters import fitting_values, put_fields
+from gateway.ledger.boards.board_rows import COLUMNS, FamilyTerms, StoredBoard, stored_board
+from gateway.ledger.boards.field_filters import fitting_values, put_all_fields
 from gateway.ledger.derived.log import move, position, positions
 from gateway.ledger.schema import boards
 from gateway.ledger.transaction import Operation, Query, Transaction
@@ -26,7 +26,7 @@ FILLED: Final = "board-filters-filled"
 """Consumer whose progress is, for each family, the event that opened the last board that was filled."""
 
 SLICE: Final = 32
-"""Boards filled in one commit: each costs a look-up, and a statement for each value that goes."""
+"""Boards filled in one commit: one look-up, one insertion, and a deletion of each value that goes."""
 
 _b = boards.c
 
@@ -82,13 +82,26 @@ def fill_next(family: str, fields: Sequence[str]) -> Operation[int]:
             await move(FIELDS, fingerprint, family)(tx)
             after = 0
         slice_ = await _next_boards(tx, family, after, SLICE)
-        for stored in slice_:
-            await put_fields(tx, stored, fitting_values(stored.board.metadata, fields))
+        await put_all_fields(
+            tx, [(stored, fitting_values(stored.board.metadata, fields)) for stored in slice_]
+        )
         upto = slice_[-1].opened_seq if slice_ else after
         await move(FILLED, upto, family)(tx)
         return len(slice_)
 
     return work
+
+
+async def fill_again(tx: Transaction, terms: FamilyTerms, filed: Iterable[StoredBoard]) -> None:
+    """Have boards filled once more that were just filed by other fields than those of the filling.
+
+    A process whose policy is older than the filling's would undo it for good.
+    """
+    if fields_fingerprint(terms.fields) == (await position(FIELDS, terms.family)(tx) or 0):
+        return
+    first = min(stored.opened_seq for stored in filed)
+    if first <= (await position(FILLED, terms.family)(tx) or 0):
+        await move(FILLED, first - 1, terms.family)(tx)
 
 
 async def _next_boards(tx: Transaction, family: str, after: int, count: int) -> list[StoredBoard]:

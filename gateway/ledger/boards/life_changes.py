@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from gateway.ledger.boards.board_batch import BoardBatch
 from gateway.ledger.boards.board_differences import NEVER_CHANGE
-from gateway.ledger.boards.board_opening import BATCH_LIMIT, past_closing, refusal_of
+from gateway.ledger.boards.board_opening import BATCH_LIMIT, past_closing, unfilterable
 from gateway.ledger.boards.board_rows import (
     CHANGING,
     UNKNOWN_BOARD,
@@ -36,25 +36,6 @@ _TURNS: Final[Mapping[tuple[BoardState, BoardState], LifeChange]] = {
 """The changes of state that boards may go through. Opening a deleted board's name again makes a new board."""
 
 
-def change_boards(
-    terms: FamilyTerms, batch: Sequence[OpenedBoard], *, actor: str, at_ms: int
-) -> Operation[list[BoardResult]]:
-    """Change boards of a family to what is given, all in one commit, and return the outcome of each.
-
-    Each `version` must be that of the board in the ledger; then title, metadata, bounds and times become
-    those given. A board that is so already is the same, whatever its version, because the request may have
-    been sent again. Raises ValueError for more than BATCH_LIMIT boards.
-    """
-
-    async def work(tx: Transaction) -> list[BoardResult]:
-        boards = await BoardBatch.begin(tx, terms, [board.board for board in batch], actor, at_ms)
-        results = [change(boards, board) for board in batch]
-        await boards.store()
-        return results
-
-    return _bounded(batch, work)
-
-
 def set_states(
     terms: FamilyTerms,
     names: Sequence[str],
@@ -70,6 +51,8 @@ def set_states(
     With `is_due` only boards are closed whose `closes_at_ms` has come; others are the same. Raises ValueError
     for more than BATCH_LIMIT boards.
     """
+    if len(names) > BATCH_LIMIT:
+        raise ValueError(f"{len(names)} boards are more than {BATCH_LIMIT}")
 
     async def work(tx: Transaction) -> list[BoardResult]:
         boards = await BoardBatch.begin(tx, terms, names, actor, at_ms)
@@ -77,28 +60,25 @@ def set_states(
         await boards.store()
         return results
 
-    return _bounded(names, work)
-
-
-def _bounded(batch: Sequence[Any], work: Operation[list[BoardResult]]) -> Operation[list[BoardResult]]:
-    if len(batch) > BATCH_LIMIT:
-        raise ValueError(f"{len(batch)} boards are more than {BATCH_LIMIT}")
     return work
 
 
-def change(batch: BoardBatch, request: OpenedBoard) -> BoardResult:
-    """Change what one board of a batch says and may narrow."""
-    stored = batch.of_family(request.board)
-    if stored is None or stored.board.state is BoardState.DELETED:
-        return UNKNOWN_BOARD
-    before = stored.board
+def change(batch: BoardBatch, before: OpenedBoard, request: OpenedBoard) -> BoardResult:
+    """Change what one board of a batch says and may narrow. Its family allows what it becomes.
+
+    The `version` of the request must be the board's. A board that is so already is the same, whatever its
+    version, because the request may have been sent again.
+    """
+    if not keeps_its_content(before, request):
+        return BoardResult(BoardOutcome.REFUSED, before, NEVER_CHANGE)
     after = replace(before, **{name: getattr(request, name) for name in CHANGING}, version=before.version + 1)
-    refusal = _refusal(batch, before, request, after)
-    if refusal:
-        return BoardResult(BoardOutcome.REFUSED, before, refusal)
     changed = content_changes(before, after)
     if not changed:
         return BoardResult(BoardOutcome.SAME, before)
+    # Metadata that stays may have more values than the fields of a later policy may have.
+    refusal = unfilterable(after, batch.terms) if "metadata" in changed else ""
+    if refusal := refusal or _refusal_of_end(before, after, batch.at_ms):
+        return BoardResult(BoardOutcome.REFUSED, before, refusal)
     if request.version != before.version:
         return BoardResult(BoardOutcome.CONFLICT, before, _outdated(before, request))
     batch.put(after, LifeChange.CHANGED, changed)
@@ -126,12 +106,6 @@ def turn(
     else:
         batch.withdraw(after)
     return BoardResult(BoardOutcome.CHANGED, after)
-
-
-def _refusal(batch: BoardBatch, before: OpenedBoard, request: OpenedBoard, after: OpenedBoard) -> str:
-    if not keeps_its_content(before, request):
-        return NEVER_CHANGE
-    return refusal_of(after, batch.terms) or _refusal_of_end(before, after, batch.at_ms)
 
 
 def _refusal_of_end(before: OpenedBoard, after: OpenedBoard, at_ms: int) -> str:

@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, select
 from sqlalchemy.dialects.postgresql import insert
 
 from gateway.ledger.boards.board_opening import open_boards
-from gateway.ledger.boards.board_rows import FamilyTerms
+from gateway.ledger.boards.board_rows import BoardOutcome, FamilyTerms
 from gateway.ledger.boards.lookups import load_boards
 from gateway.ledger.schema import family_openings
 from gateway.ledger.transaction import Operation, Query, Transaction
@@ -56,7 +56,10 @@ class PlayerOpening(NamedTuple):
 def open_for_player(
     terms: FamilyTerms, limits: FamilyOpenings, board: OpenedBoard, *, actor: str, at_ms: int
 ) -> Operation[PlayerOpening]:
-    """Open a board unless its name has or had one, or a limit of the family is reached, in one commit."""
+    """Open a board unless its name has or had one, or a limit of the family is reached, in one commit.
+
+    Raises ValueError, and charges nothing, for a board that the family does not allow.
+    """
 
     async def work(tx: Transaction) -> PlayerOpening:
         if await load_boards(tx, [board.board]):
@@ -69,7 +72,9 @@ def open_for_player(
         if wait_us > 0:
             return PlayerOpening(OpeningOutcome.LIMITED, -(-wait_us // 1000))
         await tx.run(_PUT, family=terms.family, boards=opened + 1, whole_at_us=whole_at_us)
-        await open_boards(terms, [board], actor=actor, at_ms=at_ms)(tx)
+        [result] = await open_boards(terms, [board], actor=actor, at_ms=at_ms)(tx)
+        if result.outcome is not BoardOutcome.OPENED:
+            raise ValueError(f"{board.board} is {result.outcome}: {result.detail}")
         return PlayerOpening(OpeningOutcome.OPENED)
 
     return work
