@@ -51,6 +51,26 @@ def parse_rfc3339(text: str) -> int | None:
 
     A fraction may have any number of digits, and is truncated to milliseconds.
     """
+    at_ms = _instant_ms(text)
+    return at_ms if at_ms is not None and at_ms <= LATEST_MS else None
+
+
+def fault_of_rfc3339(text: str) -> str:
+    """Return what is wrong with a text that is no moment since 1970, and what to write instead."""
+    at_ms = _instant_ms(text)
+    if at_ms is not None and at_ms > LATEST_MS:
+        return f"is after the year 9999 in UTC; expected an earlier instant, such as {_EXAMPLE}"
+    if at_ms is not None:
+        return f"is before 1970; expected a later instant, such as {_EXAMPLE}"
+    if _LEAP.fullmatch(text):
+        return "leap seconds are not supported; write :59 instead of :60"
+    if _instant_ms(text + "Z") is not None:
+        return f"has no time zone; add Z for UTC or an offset such as +01:00, as in {_EXAMPLE}"
+    return f"expected an RFC 3339 instant, such as {_EXAMPLE}"
+
+
+def _instant_ms(text: str) -> int | None:
+    """Return the instant (Unix ms) of an RFC 3339 text, or None. An offset may lead out of the year 9999."""
     match = _RFC3339.fullmatch(text)
     if match is None:
         return None
@@ -58,18 +78,4 @@ def parse_rfc3339(text: str) -> int | None:
         moment = datetime.fromisoformat((match[1] + match[2]).upper())
     except ValueError:
         return None
-    at_ms = (moment - _EPOCH) // timedelta(milliseconds=1)
-    return at_ms if at_ms <= LATEST_MS else None  # an offset may lead out of the year 9999
-
-
-def fault_of_rfc3339(text: str) -> str:
-    """Return what is wrong with a text that is no moment since 1970, and what to write instead."""
-    if parse_rfc3339(text) is not None:
-        return f"is before 1970; expected a later instant, such as {_EXAMPLE}"
-    if text.startswith("9999-12-31"):
-        return f"is after the year 9999 in UTC; expected an earlier instant, such as {_EXAMPLE}"
-    if _LEAP.fullmatch(text):
-        return "leap seconds are not supported; write :59 instead of :60"
-    if parse_rfc3339(text + "Z") is not None:
-        return f"has no time zone; add Z for UTC or an offset such as +01:00, as in {_EXAMPLE}"
-    return f"expected an RFC 3339 instant, such as {_EXAMPLE}"
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
