@@ -25,6 +25,7 @@ from gateway.ledger.derived import log
 from gateway.ledger.judgement import board_history, expiry
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.seals.audit import AuditReport, audit
+from gateway.ledger.seals.proofs import check_proof, prove_life
 from gateway.ledger.seals.signing_keys import PublicKeys
 from gateway.ledger.standings.history import board_as_of
 from gateway.runtime.settings import Settings
@@ -144,6 +145,30 @@ async def test_lives_of_boards_are_sealed_and_audited(ledger: Ledger, tmp_path: 
     await ledger.append(new_submission("run-0"))
     assert 10 == await stepped(Sealer(settings, ledger, clock=clock).step)
     assert AuditReport(10, 2, 10, 1, boards=9) == await audit(ledger, PublicKeys(key.public_key))
+
+
+async def test_the_proof_of_a_life_reads_each_seal_once(ledger: Ledger, tmp_path: Path):
+    """However many events of the board are under it: its leaves are as many as those of all boards."""
+    settings = Settings(data_dir=tmp_path / "data", seal_events=8)
+    key = seal_key_of(settings, is_made=True)
+    await open_many(ledger, 0, 1)
+    turns = [BoardState.CLOSED, BoardState.OPEN] * 10
+    for state in turns:
+        await ledger.write(set_states(TRACKS, ["track.n0"], state, actor="cli", at_ms=NOON_MS))
+    assert 16 == await stepped(Sealer(settings, ledger, clock=clock).step)
+    reads = 0
+
+    async def read(work: Any) -> Any:
+        nonlocal reads
+        reads += 1
+        return await ledger.read(work)
+
+    counted: Any = SimpleNamespace(read=read)
+    proof, unsealed = await prove_life(counted, "track.n0")
+    assert proof is not None
+    assert (16, 5) == (len(proof.events), unsealed)
+    assert proof == check_proof(proof.written(), PublicKeys(key.public_key))
+    assert reads == 1 + 2 * 2 + 1, "the events, both seals, and that there is no other"
 
 
 FORGERIES = {

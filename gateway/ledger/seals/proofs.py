@@ -146,18 +146,24 @@ def _is_about(proof: Proof, event: Mapping[str, Any]) -> bool:
 
 
 async def _sealed(ledger: Ledger, rows: Sequence[EventRow]) -> list[ProvenEvent]:
-    proven = [await _prove(ledger, event, facts) for event, facts in rows]
-    return [event for event in proven if event is not None]
+    """Return the proofs of those of these events, oldest first, that are sealed. Each seal is read once."""
+    proven: list[ProvenEvent] = []
+    seal: Seal | None = None
+    leaves: Sequence[bytes] | None = None
+    for event, facts in rows:
+        if seal is None or event["seq"] > seal.last_seq:
+            seal = await ledger.read(chain.seal_at(event["seq"]))
+            if seal is None:
+                return proven
+            leaves = await ledger.read(chain.sealed_leaves(seal))
+        proven.append(_proven(event, facts, seal, leaves))
+    return proven
 
 
-async def _prove(
-    ledger: Ledger, event: Mapping[str, Any], facts: Mapping[str, Any] | None
-) -> ProvenEvent | None:
+def _proven(
+    event: Mapping[str, Any], facts: Mapping[str, Any] | None, seal: Seal, leaves: Sequence[bytes] | None
+) -> ProvenEvent:
     seq = event["seq"]
-    seal = await ledger.read(chain.seal_at(seq))
-    if seal is None:
-        return None
-    leaves = await ledger.read(chain.sealed_leaves(seal))
     if leaves is None or leaves[seq - seal.first_seq] != leaf_hash(entry_of(event, facts)):
         raise LedgerTampered(f"event {seq} is not what was sealed; `scoregate ledger verify` says more")
     return ProvenEvent(
