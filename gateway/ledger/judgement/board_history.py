@@ -11,15 +11,13 @@ from gateway.ledger import queries
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import SERVER_CREDENTIAL
 from gateway.ledger.schema import Text, events, submissions
+from gateway.ledger.standings.rollups import board_range
 from gateway.ledger.submission_rows import detail_from, findings_from, findings_in, stats_from
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from policies.vocabulary import Claim, Reason, State, Verdict, VerdictKind
 from validators.backtest import HistoricalEvent
 from validators.baseline import PromotedScore
 from validators.submission import Submission
-
-BEHIND_ALL: Final = "~"
-"""A text behind every name of a board after the dot, which is ASCII."""
 
 SLICE: Final = 5_000
 """Events of one read, so that nobody waits behind a long one."""
@@ -39,9 +37,7 @@ _EVENTS: Final = (
 )  # fmt: skip
 _LOG = Query(_EVENTS.where(_e.board == bindparam("board")))
 _LOG_OF_FAMILY = Query(
-    _EVENTS.where(
-        _e.board > bindparam("after_board", type_=Text), _e.board <= bindparam("last_board", type_=Text)
-    )
+    _EVENTS.where(_e.board > bindparam("first", type_=Text), _e.board < bindparam("beyond", type_=Text))
 )
 
 
@@ -54,8 +50,7 @@ async def history_of_board(ledger: Ledger, board: str) -> AsyncIterator[Historic
 
 async def history_of_family(ledger: Ledger, family: str) -> AsyncIterator[list[HistoricalEvent]]:
     """Yield every event of the boards of a family up to the newest of this moment, a slice at a time."""
-    names = {"after_board": f"{family}.", "last_board": f"{family}.{BEHIND_ALL}"}
-    async for events_of_slice in _history(ledger, _LOG_OF_FAMILY, **names):
+    async for events_of_slice in _history(ledger, _LOG_OF_FAMILY, **board_range(family)):
         yield events_of_slice
 
 

@@ -17,13 +17,13 @@ from gateway.ledger.reads import ReadKind
 from gateway.ledger.schema import events, submissions
 from gateway.ledger.standings.history import SLICE, Counting, by_place, counting_of, joined_before, ranked
 from gateway.ledger.standings.reached import within_limits
-from gateway.ledger.standings.rollups import rollup_of
+from gateway.ledger.standings.rollups import board_range, rollup_of
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from gateway.shared_records import WHOLE_SHARE
 from policies.errors import HistoryTooLong
 from policies.family import Family
 from policies.model import Joins
-from policies.opened_board import BoardState, names_of_family
+from policies.opened_board import BoardState
 from policies.ranking import Ranking
 from policies.rollups import PercentilePoints, RollupTake
 from policies.vocabulary import State
@@ -156,8 +156,7 @@ def _folded(rollup: Ranking, shares: Sequence[Counting]) -> Counting:
 
 
 def _slice(family: str, window: Window, at_ms: int, after: int) -> Operation[tuple[list[Row], list[Row]]]:
-    first, beyond = names_of_family(family)
-    span = {"after": after, "upto": after + SLICE, "first": first, "beyond": beyond, "at_ms": at_ms}
+    span = {"after": after, "upto": after + SLICE, "at_ms": at_ms, **board_range(family)}
 
     async def work(tx: Transaction) -> tuple[list[Row], list[Row]]:
         turns = await tx.rows(_TURNS, **span, begin_ms=window.begin_ms, end_ms=window.end_ms)

@@ -13,7 +13,10 @@ from gateway.ledger.standings.rollups import NO_SHARE, Share, is_deleted
 from gateway.ledger.transaction import Operation, Query, Transaction
 
 MOVES: Final = 100
-"""Most players whose points change in one transaction, which other writes wait for."""
+"""Players whose points change in a transaction, which other writes wait for, until it takes no other board.
+
+The ranks of a board are given their points at once, so there may be `PLACES_LIMIT` players more.
+"""
 
 _st, _p, _c = standings.c, rollup_points.c, rollup_changes.c
 
