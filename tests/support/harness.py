@@ -238,9 +238,9 @@ class Harness:
         bearer = Bearer(name, Role.MODERATOR, now_s + 3600, boards or ("*",))
         return self.edge.tokens.mint(bearer, now_s=now_s)
 
-    def steward(self, clock: Clock | None = None) -> Steward:
+    def steward(self, clock: Clock | None = None, jobs: RqJobs | None = None) -> Steward:
         """A steward for this deployment, to be driven round by round."""
-        jobs = RqJobs(Redis.from_url(self.edge.settings.jobs_url))
+        jobs = jobs or RqJobs(Redis.from_url(self.edge.settings.jobs_url))
         edge = self.edge
         parts = {"recordings": edge.recordings, "clock": clock or self.clock}
         return Steward(edge.settings, edge.catalogue, edge.ledger, edge.index, jobs, **parts)

@@ -40,6 +40,7 @@ from tests.support.valkey import ValkeyServer
 PATIENCE_S = 30.0
 LEASE_S = 60
 TURN_S = 0.2
+JOBS_TIMEOUT_S = 1.0
 REPLY_S = 1.0
 
 
@@ -64,8 +65,8 @@ class World:
         self.valkey = valkey
         self.edge = harness.edge
         self.redis = Redis.from_url(valkey.url, socket_timeout=2.0)
-        self.steward = harness.steward()
-        self.steward._jobs = RqJobs(self.redis)
+        jobs = RqJobs(Redis.from_url(valkey.url, socket_timeout=JOBS_TIMEOUT_S))
+        self.steward = harness.steward(jobs=jobs)
 
     @property
     def policies(self) -> list[Policy]:
