@@ -167,11 +167,14 @@ async def test_F19_no_honest_run_is_rejected_by_a_difference_of_our_clocks(store
         await edges.assert_honest_both_ways()
 
         with edges.clocks["behind"].imposed():
-            edges.house.start("steward")
+            steward = edges.house.start("steward")
         with SetClock(tmp_path / "worker.time", 60).imposed():
-            edges.house.start("worker")
+            worker = edges.house.start("worker")
         run, _ = await edges.carried("ahead", "ahead")
         assert "promoted" == await _settled(edges, run)
+        for part in (steward, worker):  # no further run needs a verdict
+            part.kill()
+            part.wait()
 
         _, doubted = await edges.carried("ahead", "behind", ticks=60 * 60)
         assert "pending" == doubted.body["state"]
