@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,7 @@ from tests.support.postgres import PostgresServer, running_postgres
 from tests.support.stores import PostgresStore, SqliteStore, Store
 from tests.support.thorough import IS_THOROUGH
 from tests.support.thrift import (
+    GARBAGE_THRESHOLD,
     copy_ledgers,
     keep_compiled,
     keep_rewritten,
@@ -44,8 +47,30 @@ os.environ.setdefault("SCOREGATE_ANSWER_WITHIN_S", "60")
 os.environ.setdefault("SCOREGATE_REDIS_TIMEOUT_MS", "5000")
 
 
-LONG = ("tests/faults/", "tests/browser/", "tests/oracle/", "tests/test_")
+LONGEST = (
+    "tests/faults/test_fault_matrix.py",
+    "tests/browser/test_reference_pages.py",
+    "tests/faults/test_stewards.py",
+    "tests/contract/test_rollups_beside_sql.py",
+    "tests/browser/test_game_page.py",
+    "tests/faults/test_postgres_steps.py",
+    "tests/contract/test_boards_on_cluster.py",
+    "tests/faults/test_crashes.py",
+    "tests/gateway/steward/test_comparison.py",
+    "tests/test_backup_postgres.py",
+    "tests/faults/test_clock_skew.py",
+    "tests/scoregate/test_up.py",
+    "tests/faults/test_behind_proxies.py",
+    "tests/gateway/steward/test_rebuild.py",
+    "tests/oracle/test_oracle.py",
+)
+"""What takes longest. Files that wait and files that compute alternate, so that the processors are seldom idle."""
+
+LONG = ("tests/faults/", "tests/browser/", "tests/oracle/", "tests/test_", "tests/scoregate/")
 """What waits for processes, proxies and pages."""
+
+SHORT_BESIDE = 3
+"""How many other files follow each of these, so that a few short ones are left for the end."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -54,6 +79,7 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False  # it would leave the files of few and long tests to the end
+    gc.set_threshold(GARBAGE_THRESHOLD)
     if not hasattr(config, "workerinput"):
         keep_compiled()
         if config.getoption("numprocesses", None):
@@ -62,7 +88,24 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest, or one worker has it left when the others are done."""
-    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
+    place = {file: number for number, file in enumerate(_in_order({_file_of(item): None for item in items}))}
+    items.sort(key=lambda item: place[_file_of(item)])
+
+
+def _file_of(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
+
+
+def _in_order(files: Iterable[str]) -> Iterator[str]:
+    """Yield the longest, and then long ones with short ones between them."""
+    left = sorted(files, key=lambda file: LONGEST.index(file) if file in LONGEST else len(LONGEST))
+    yield from (file for file in left if file in LONGEST)
+    short = iter([file for file in left if file not in LONGEST and not file.startswith(LONG)])
+    for file in left:
+        if file not in LONGEST and file.startswith(LONG):
+            yield file
+            yield from islice(short, SHORT_BESIDE)
+    yield from short
 
 
 def pytest_collection_finish() -> None:
