@@ -24,7 +24,7 @@ from gateway.steward.leases import LEASE_NAMES, DutyLease
 from gateway.steward.seals.sealing import seal_key_of
 from gateway.wiring import open_ledger
 from tests.support import boards
-from tests.support.deployment import Client, Deployment, client_of, deployed, eventually
+from tests.support.deployment import PATIENCE_S, Client, Deployment, client_of, deployed, eventually
 from tests.support.ledger import new_submission
 from tests.support.oracle import breaches, history_of
 from tests.support.preloaded import Process
@@ -66,7 +66,7 @@ async def owners(store: Store) -> dict[str, int]:
     return {owner: int(count) for owner, count in rows}
 
 
-async def shared_by(store: Store, count: int, within_s: float = TAKEN_OVER_S) -> None:
+async def shared_by(store: Store, count: int, within_s: float = PATIENCE_S) -> None:
     """Returns once so many stewards have all leases, and none more than its fair share of lanes and duties."""
     until = time.monotonic() + within_s
     fair = -(-LANES // count) - (-len(DutyLease) // count)
@@ -99,7 +99,7 @@ async def until_sealed(store: Store) -> float:
             "SELECT max(seq) FROM events HAVING max(seq) > (SELECT coalesce(max(last_seq), 0) FROM seals)"
         )
     ) != []:
-        assert time.monotonic() < began + TAKEN_OVER_S
+        assert time.monotonic() < began + PATIENCE_S
         await asyncio.sleep(0.05)
     return time.monotonic() - began
 
@@ -197,7 +197,7 @@ async def test_whichever_of_three_stewards_dies_everything_ends_once(
         stewards[victim].wait()
         stewards[victim] = house.start("steward")
         await asyncio.sleep(chance.uniform(0, 0.8))
-    await shared_by(store, 3, within_s=30)
+    await shared_by(store, 3)
     for run in runs:
         await promoted(store, run.id)
     await until_sealed(store)
