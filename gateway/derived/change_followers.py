@@ -208,7 +208,7 @@ class ChangeFollower:
         now_ms = self._clock()
         if now_ms - self._noted_at_ms < QUIET_MS:
             return
-        at_rest = set(range(LANES)) - self._watch.busy - self._watch.unmarked
+        at_rest = set(range(LANES)) - self._watch.busy
         lanes = [lane for lane in at_rest if self._noted.get(lane, -1) < projected]
         if lanes:
             await self._ledger.write(lane_positions.advance(self.name, lanes, projected))

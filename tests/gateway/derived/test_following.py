@@ -314,6 +314,55 @@ async def test_a_loss_stays_noticed_until_it_is_made_good(stage):
     assert 1 == len(again.recovered)
 
 
+async def test_a_loss_that_somebody_noticed_and_died_over_is_made_good_by_the_next(stage):
+    """The group goes on behind what was trimmed, so nothing but the mark says that something is missing."""
+    heard = Heard()
+    one = follower(stage, heard)
+    await one.step()
+    known = await position(stage)
+    for player in ("ada", "bob"):
+        await stage.score(player, 5)
+    stage.redis.xtrim(STREAM, maxlen=1, approximate=False)
+
+    async def dies(_boards: Sequence[Board], _since: Mapping[str, int]) -> None:
+        raise ConnectionError
+
+    heard.recover = dies  # type: ignore[method-assign]
+    with pytest.raises(ConnectionError):
+        await one.step()
+    again = Heard()
+    await follower(stage, again, steward="two").step()
+    assert [known] == again.recovered
+
+
+async def test_a_loss_within_one_millisecond_is_noticed(stage):
+    """Redis numbers the entries of a millisecond; those of a busy lane differ in nothing else."""
+    one = follower(stage, Heard())
+    await one.step()
+
+    async def add(*numbers: int, kept: int) -> None:
+        for number in numbers:
+            stage.redis.xadd(STREAM, {"board": "none"}, id=f"9000000000000-{number}")
+        stage.redis.xtrim(STREAM, maxlen=kept, approximate=False)
+        await one.step()
+
+    with counts(0, "scoregate_derived_rebuilds_total", consumer="heard"):
+        await add(1, kept=1)
+        await add(2, 3, kept=3)
+    with counts(1, "scoregate_derived_rebuilds_total", consumer="heard"):
+        await add(4, 10, kept=1)
+
+
+async def test_nobody_is_given_more_at_once_than_they_ask_for(stage):
+    """Entries that others left count as well."""
+    one = follower(stage, Heard())
+    await one.step()
+    for player in ("ada", "bob"):
+        await stage.score(player, 5)  # each in two windows
+    given = [len((await one.group(LANE).take(count, left_ms=0)).entries) for count in (2, 3, 3, 9)]
+    assert [2, 3, 3, 4] == given
+
+
 async def test_entries_that_nobody_of_ours_wrote_are_passed_over(stage):
     """They say nothing, and are acknowledged, or they would come for ever."""
     heard = Heard()
@@ -322,6 +371,24 @@ async def test_entries_that_nobody_of_ours_wrote_are_passed_over(stage):
     stage.redis.xadd(STREAM, {"seq": "none", "window": "alltime"})
     await one.step()
     assert ([], 0) == (heard.told, pending(stage))
+
+
+async def test_I26_a_change_that_somebody_copies_into_another_lane_is_not_heard_again(stage):
+    """A lane tells of its own boards alone; the copy is acknowledged, or it would come for ever."""
+    heard = Heard()
+    one = follower(stage, heard)
+    await one.step()
+    await stage.score("ada", 5)
+    other = keys.lane_changes((LANE + 1) % LANES)
+    for _, fields in stage.redis.xrange(STREAM):
+        stage.redis.xadd(other, fields)
+    while await one.step():
+        pass
+    assert [("ada", 5, 1)] == heard.told
+    assert (0, 0) == (
+        stage.redis.xinfo_groups(other)[0]["lag"],
+        stage.redis.xpending(other, "heard")["pending"],
+    )
 
 
 async def test_a_position_is_not_noted_past_what_the_index_does_not_show_yet(

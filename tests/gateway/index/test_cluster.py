@@ -16,6 +16,7 @@ from gateway.edge.health.probes import Probes
 from gateway.index import keys
 from gateway.index.cluster import keys_by_server, scan
 from gateway.index.connection import _cluster_of, connect, refuse_evicting
+from gateway.index.lane_stream import grown_after
 from gateway.index.scripts import Script, index_boundary
 from gateway.index.transactions import transact
 from gateway.runtime.lanes import LANES
@@ -73,6 +74,17 @@ async def test_more_calls_than_connections_wait(client: Redis):
     """A burst of calls is answered, each with its own reply, however few connections there are."""
     await asyncio.gather(*(client.set(f"{{{at}}}", at) for at in range(500)))
     assert [*map(str, range(500))] == await asyncio.gather(*(client.get(f"{{{at}}}") for at in range(500)))
+
+
+async def test_the_lanes_that_have_grown_are_told_from_those_that_have_not(client: Redis):
+    """Each after its own end, whichever node has it; a lane without changes has not grown."""
+    *streams, unused = (keys.lane_changes(lane) for lane in range(7))
+    ends = {key: str(await client.xadd(key, {"board": "b"})) for key in streams} | {unused: "0-0"}
+    await client.delete(unused)
+    assert set() == await grown_after(client, ends)
+    for key in streams[::2]:
+        await client.xadd(key, {"board": "b"})
+    assert set(streams[::2]) == await grown_after(client, ends)
 
 
 SLOW = """
