@@ -9,14 +9,19 @@ import pytest
 
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.standings.history import board_as_of, ranks_of
+from gateway.ledger.standings.rollup_history import rollup_as_of
 from gateway.settlement.joins import set_joined
 from gateway.settlement.settle import Decision, _decide_all, receive
-from policies.loader import Board
+from policies.loader import Board, load_policies
 from policies.model import RankKind
+from policies.opened_board import OpenedBoard
+from policies.ranking import Ranking
 from policies.vocabulary import Claim, Reason, State
 from policies.windows import window_named
 from tests.support import boards
+from tests.support.families import open_tracks, write_family
 from tests.support.ledger import NOON_MS, new_submission
+from tests.support.policies import write_policies
 from tests.support.stores import Store, open_in
 
 DAY_MS = 86_400_000
@@ -26,7 +31,7 @@ WINDOWS = ("alltime", "daily:20251120", "daily:20251121")
 async def score(ledger: Ledger, board: Board, player: str, points: int, at_ms: int, **stats: int) -> None:
     """A run that counts from the instant on in which it came."""
     name = f"{player}-{at_ms}"
-    new = new_submission(name, player=player, at_ms=at_ms, recording=None)
+    new = new_submission(name, board=board.name, player=player, at_ms=at_ms, recording=None)
     run = new.submission._replace(claim=Claim(points, 25, stats))
     await ledger.write(lambda tx: receive(tx, new._replace(submission=run)))
     pending = frozenset({State.PENDING})
@@ -75,6 +80,28 @@ async def test_B05_a_board_to_be_joined_is_shown_with_who_was_on_it_then(store: 
     due = [each for _, each in then]
     assert due + due[:-1] == seen
     assert ["cy", "bob", "ada"] == due[-1]["daily:20251120"] != due[-1]["alltime"]
+
+
+async def test_a_rollup_is_shown_with_who_had_joined_its_boards_by_then(store: Store, tmp_path: Path):
+    """Whoever joins after an instant was on no board at it, however much they had scored."""
+    folder = write_family(tmp_path, joins="required").parent
+    write_policies(folder, {"board": "world", "title": "World", "rollup": {"family": "track"}})
+    policies = load_policies(folder)
+    family, rollup = policies.families["track"], Ranking(policies.boards["world"].policy)
+    board, window = (
+        family.board(OpenedBoard("track.spa", "track", "Spa")),
+        window_named(family.template, "alltime"),
+    )
+    async with open_in(store) as ledger:
+        await open_tracks(ledger, board.name)
+        await score(ledger, board, "ada", 5, NOON_MS)
+        joining = set_joined(board, "ada", joins_now=True, actor="test", now_ms=NOON_MS + 1000)
+        assert await ledger.write(joining)
+        found = [
+            [each.player for each in await rollup_as_of(ledger, rollup, family, window, at_ms)]
+            for at_ms in (NOON_MS + 999, NOON_MS + 1000)
+        ]
+    assert [[], ["ada"]] == found
 
 
 RULES: dict[str, dict[str, Any]] = {

@@ -248,3 +248,17 @@ async def test_a_batch_leaves_what_its_operations_leave_one_by_one(ledger: Ledge
             assert getattr(here, fact) == getattr(there, fact)
         assert await rows_of(ledger, f"track.{one}") == await rows_of(ledger, f"track.{whole}")
     assert len(tails) == await check_boards(ledger)
+
+
+async def test_a_board_that_a_batch_closes_and_reopens_is_not_due_for_its_archive(
+    ledger: Ledger, family: Family
+):
+    """It is played on; one that the batch leaves closed is due."""
+    batch = [opening("n1"), turning("n1", CLOSED), turning("n1", OPEN), opening("n2"), turning("n2", CLOSED)]
+    await ledger.write(perform(family, batch, actor="server:a", at_ms=NOON_MS))
+    due = Query(select(_d.board, _d.duty))
+
+    async def work(tx: Transaction) -> list[Row]:
+        return await tx.rows(due)
+
+    assert [("track.n2", "archive")] == list(map(tuple, await ledger.read(work)))

@@ -16,6 +16,7 @@ from gateway.ledger.boards.lookups import boards_named, boards_to_close
 from gateway.ledger.ledger import Ledger
 from gateway.runtime.lanes import LANES
 from policies.opened_board import BoardState, NarrowedBounds, NarrowedScore, OpenedBoard
+from policies.vocabulary import State
 from tests.support.families import change_boards, tracks
 from tests.support.ledger import NOON_MS, new_submission
 from tests.support.stores import Store, open_in
@@ -211,6 +212,7 @@ async def test_a_life_goes_from_open_to_closed_and_back_and_ends_deleted(store: 
         ]
         assert ["imola"] == await names(ledger)
         assert [] == await names(ledger, filters=[("class", "gt3")])
+        assert [] == await store.sql("SELECT * FROM board_fields")
         assert BoardState.DELETED is (await stored(ledger, "track.spa")).state
         assert BoardOutcome.UNKNOWN is await turned(
             ledger, "track.imola", BoardState.OPEN, TRACKS._replace(family="car")
@@ -231,15 +233,16 @@ async def test_a_life_goes_from_open_to_closed_and_back_and_ends_deleted(store: 
 async def test_the_name_of_a_deleted_board_is_free_if_the_policy_says_so_and_nothing_was_played(store: Store):
     """The new board has other content and a later version; a name under which a run counts stays taken."""
     async with open_in(store) as ledger:
-        await opened(ledger, track("spa", parameters=b'{"laps":1}'), track("imola"))
+        await opened(ledger, track("spa", parameters=b'{"laps":1}'), track("imola"), track("monza"))
         await ledger.append(new_submission("r", board="track.imola"))
-        for name in ("track.spa", "track.imola"):
+        await ledger.append(new_submission("h", board="track.monza", state=State.HELD))
+        for name in ("track.spa", "track.imola", "track.monza"):
             await turned(ledger, name, BoardState.DELETED)
-        anew = (track("spa", parameters=b'{"laps":2}', metadata={"class": "f1"}), track("imola"))
-        assert [BoardOutcome.CONFLICT] * 2 == await opened(ledger, *anew)
-        assert [BoardOutcome.OPENED, BoardOutcome.CONFLICT] == await opened(
-            ledger, *anew, terms=FREEING, at_ms=NOON_MS + 7
-        )
+        spa = track("spa", parameters=b'{"laps":2}', metadata={"class": "f1"})
+        anew = (spa, track("imola"), track("monza"))
+        assert [BoardOutcome.CONFLICT] * 3 == await opened(ledger, *anew)
+        outcomes = await opened(ledger, *anew, terms=FREEING, at_ms=NOON_MS + 7)
+        assert [BoardOutcome.OPENED, BoardOutcome.CONFLICT, BoardOutcome.CONFLICT] == outcomes
         again = await stored(ledger, "track.spa")
         assert (b'{"laps":2}', 3, NOON_MS + 7, BoardState.OPEN) == (
             again.parameters,

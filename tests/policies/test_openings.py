@@ -95,6 +95,17 @@ def test_a_scheduled_board_takes_runs_for_exactly_its_day(tmp_path: Path):
     assert not list(scheduled_boards(family(tmp_path).policy, NIGHT_MS))
 
 
+@pytest.mark.parametrize("schedule", Schedule)
+def test_a_scheduled_board_may_be_opened_however_long_its_familys_title_is(
+    tmp_path: Path, schedule: Schedule
+):
+    """The title gives way to the time, without which its boards could not be told apart."""
+    long = family(tmp_path, schedule=schedule.value, title="T" * 80)
+    for board in scheduled_boards(long.policy, NIGHT_MS):
+        long.refuse(board)
+        assert (80, f", {board.rest}") == (len(board.title), board.title[-len(board.rest) - 2 :])
+
+
 @pytest.mark.parametrize(
     ("schedule", "zone", "name", "hours"),
     [

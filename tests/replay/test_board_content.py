@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from policies.loader import Simulator
-from policies.opened_board import ASSET_BYTES
+from policies.loader import Simulator, load_policies
+from policies.opened_board import ASSET_BYTES, NO_CONTENT, OpenedBoard
 from policies.replaying import Budget, Replay
 from policies.vocabulary import Claim, Reason, SimulatorKind
 from replay.recording import encode, pack_inputs
@@ -26,8 +26,10 @@ from replay.simulators.process import ProcessSimulators
 from replay.simulators.sandbox import Sandbox
 from replay.simulators.wasm import Machine, ModuleRule
 from replay.verify import verify
+from replay.worker.board_contents import BoardContents, ContentUnavailable
 from tests.replay.games import COURSES, GAME, STATS, play, store
 from tests.support import programs
+from tests.support.families import write_family
 from tests.support.programs import SEED, WORDS, need_bubblewrap, need_programs, serving, write
 
 PARAMETERS = b'{"gap":7,"speed":[1,2]}'
@@ -317,3 +319,21 @@ def test_taking_content_is_paid_from_the_budget(tmp_path: Path, name: str) -> No
         roomy = Budget(fuel=10_000_000, memory_mib=40, wall_ms=20_000)
         outcome = sandbox.simulate(replace(run, module=greedy.path, digest=greedy.digest, budget=roomy))
         assert numbers_of(FULL) == stats_of(outcome)
+
+
+async def test_a_run_is_judged_with_no_content_but_that_of_its_ticket(tmp_path: Path):
+    """A ticket without content is one of a board without any, also where the name has another board by now."""
+    family = load_policies(write_family(tmp_path).parent).families["track"]
+    boards = [
+        family.board(OpenedBoard("track.spa", "track", "Spa", parameters=text)) for text in (b"", PARAMETERS)
+    ]
+    contents = BoardContents(None)  # type: ignore[arg-type]  # no board has an asset
+    plain, full = boards
+    for board, bound in ((plain, full.content_digest), (full, None), (full, NO_CONTENT)):
+        with pytest.raises(ContentUnavailable) as refused:
+            await contents.of(board, bound)
+        assert Reason.BOARD_REPLACED is refused.value.reason
+    assert [BoardContent(b""), BoardContent(b""), BoardContent(PARAMETERS)] == [
+        await contents.of(board, bound)
+        for board, bound in ((plain, None), (plain, NO_CONTENT), (full, full.content_digest))
+    ]

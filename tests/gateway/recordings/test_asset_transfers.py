@@ -20,11 +20,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from redis.crc import key_slot
 from scoregate_client import DamagedAsset, ScoregateClient, ScoregateError, ServerClient
 
+from gateway.edge.admission.address import ClientName
 from gateway.edge.admission.seats import Seats
 from gateway.edge.assets import asset_traffic
 from gateway.edge.assets.download import _copy
 from gateway.edge.http import body
+from gateway.edge.problems import Problem
 from gateway.index import keys
+from gateway.index.connection import connect
 from gateway.index.limits.admission import LocalLimiter
 from gateway.recordings.recording_store import ASSETS, condemned_name, kept_name
 from gateway.runtime.settings import Settings
@@ -381,6 +384,18 @@ async def test_a_key_uploads_and_an_address_downloads_only_so_many_bytes(
     assert key_slot(keys.downloads("n", "a").encode()) == key_slot(keys.downloads("n", "").encode())
 
 
+async def test_a_network_downloads_as_much_as_several_of_its_addresses(valkey: ValkeyServer):
+    """Players behind one provider do not share the quota of one, and no network takes all."""
+    client = connect(valkey.url, timeout_ms=5_000)
+    traffic, whole = asset_traffic.AssetTraffic(client), asset_traffic.DOWNLOAD_KIB.burst * 1024
+    for number in range(3):
+        await traffic.charge_download(ClientName(f"a{number}", "n"), whole)
+    with pytest.raises(Problem, match="used up"):
+        await traffic.charge_download(ClientName("another", "n"), whole)
+    await traffic.charge_download(ClientName("another", "m"), whole)
+    await client.aclose()
+
+
 async def away(*_: Any) -> Any:
     raise IndexUnavailable("away")
 
@@ -535,13 +550,16 @@ async def test_an_upload_of_the_python_client_may_take_longer_than_its_other_req
     ("content", "why"), [(b"not the map", "its digest"), (bytes(ASSET_BYTES + 1), "more than 8388608 bytes")]
 )
 async def test_the_python_client_takes_no_other_file(content: bytes, why: str):
-    """Whoever stands between may send what they like: it is read up to a bound, and refused."""
+    """Whoever stands between may send what they like: it is read up to a bound, refused, and asked for again."""
+    answers = [content, content, MAP]
 
     async def lie(_: web.Request) -> web.Response:
-        return web.Response(body=content)
+        return web.Response(body=answers.pop(0))
 
     app = web.Application()
     app.router.add_get("/{path:.*}", lie)
     async with TestServer(app) as gateway, ScoregateClient(str(gateway.make_url("")), attempts=1) as client:
         with pytest.raises(DamagedAsset, match=why):
             await client.asset("track.monza", f"sha256:{digest_text(MAP)}")
+        client._attempts = 2
+        assert MAP == await client.asset("track.monza", f"sha256:{digest_text(MAP)}")

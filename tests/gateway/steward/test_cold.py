@@ -21,6 +21,7 @@ from gateway.index import keys
 from gateway.index.board_index import Page
 from gateway.index.changes import ChangeStream
 from gateway.index.feed.place_watch import PlaceWatch
+from gateway.index.residency import Residency
 from gateway.index.scripts import Script
 from gateway.index.windows.subsets import PlayerLookup
 from gateway.ledger import queries
@@ -100,14 +101,22 @@ async def by_ledger(duty: Duty, kind: RankKind = RankKind.UNIQUE) -> Page:
     return index.page_of("alltime", kind, answer)
 
 
-async def test_an_idle_board_leaves_redis_and_is_no_difference(duty: Duty):
-    """Its windows and what follows from them go in one step; what is no window's stays, and a check has nothing to say."""
+async def test_an_idle_board_leaves_redis_and_is_no_difference(duty: Duty, monkeypatch: pytest.MonkeyPatch):
+    """Its windows and what follows from them go in one step; what is no window's stays, a check has nothing to say, and no round looks at it."""
     before = set(duty.redis.keys("lb:{201}:tiny:*"))
     await idle(duty)
     kept = {b"pending", b"settled", b"baselines", b"cold"}
     assert kept == {key.rpartition(b":")[2] for key in duty.redis.keys("lb:{201}:tiny:*")}
     assert len(before) > len(kept)
-    assert 0 == await duty.steward.reconcile()
+    looked_at, state = [], Residency.state
+
+    async def look(residency: Residency) -> Any:
+        looked_at.append(residency)
+        return await state(residency)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Residency, "state", look)
+        assert (0, []) == (await duty.steward.reconcile(), looked_at)
     assert () == (await check(duty.view(), is_repaired=False, in_flight_s=0)).differences
     assert 0 == await duty.steward.see_to_cold()
 

@@ -324,6 +324,18 @@ def test_a_leap_of_the_shared_clock_neither_saves_the_dead_nor_stops_the_living(
     assert set(NAMES) == world.believed("two")
 
 
+def test_a_shared_clock_that_stands_still_buries_nobody(world: World):
+    """A row that says the same again would look as if nobody had renewed it."""
+    for name in ("one", "two"):
+        world.start(name)
+    world.turns(4)
+    before = counted(LEASES_TAKEN_OVER)
+    for _ in range(8):
+        world.leap_ms -= TURN_MS
+        world.turns(1)
+    assert ([6, 6], 0) == (world.shares(), counted(LEASES_TAKEN_OVER) - before)
+
+
 def test_belief_ends_before_anybody_may_take_over(world: World):
     """A renewal counts from when it was begun, however long the database took over it."""
     steward = world.start("one")
@@ -456,6 +468,19 @@ def test_work_in_progress_is_not_given_away(world: World):
     assert [1, 1] == one.shares()
     assert {leaving} == one.believed("second")
     one.ledger.database.close()
+
+
+@pytest.mark.parametrize("busy", ["lane:0", "lane:1"])
+def test_lanes_that_stand_still_are_given_away_first(world: World, busy: str):
+    """Work goes on where it is under way, and a newcomer begins at once with the rest."""
+    two = World(("lane:0", "lane:1"))
+    first = two.start("first")
+    two.turn()
+    with first.working(busy):
+        two.start("second")
+        two.turns(3)
+        assert ({busy}, {"lane:0", "lane:1"} - {busy}) == (two.believed("first"), two.believed("second"))
+    two.ledger.database.close()
 
 
 def test_a_write_is_refused_once_another_has_the_lease(world: World):
