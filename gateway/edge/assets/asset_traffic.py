@@ -37,7 +37,8 @@ DOWNLOAD_RATE: Final = Rate(per_minute=600, burst=1200)
 DOWNLOAD_KIB: Final = Rate(per_minute=65_536, burst=262_144)
 """Downloads of one address, and their KiB: 256 MiB at once, and 64 MiB a minute.
 
-A network gets `NETWORK_SHARE` times as many of both.
+A network gets `NETWORK_SHARE` times as many of both, but no more than 976 MiB at once,
+which is the most that a rate allows.
 """
 
 RETRY: Final = {"Retry-After": "1"}
