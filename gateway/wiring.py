@@ -12,6 +12,7 @@ from redis import Redis as BlockingRedis
 from redis.asyncio import Redis
 
 from gateway.catalogue.catalogue import Catalogue, Lookup
+from gateway.catalogue.outdated_boards import OutdatedBoards
 from gateway.deployment.presence import PartKind, Presence
 from gateway.deployment.reference_clock import ReferenceClock
 from gateway.deployment.time_sources import shared_clock
@@ -169,6 +170,7 @@ async def open_edge(settings: Settings, *, clock: Clock | None = None) -> AsyncI
         )
         edge = _edge(opened, keyring)
         await edge.builds.refresh()
+        await edge.outdated.learn()
         try:
             async with (
                 in_background(edge.builds.keep_fresh(), name="builds"),
@@ -310,6 +312,7 @@ def _edge(opened: _EdgeResources, keyring: Keyring) -> Edge:
         shutdown=Shutdown(),
         presence=Presence(client, PartKind.EDGE, lambda: catalogue.policies.by_name),
         probes=Probes(opened.ledger, opened.index),
+        outdated=OutdatedBoards(opened.ledger, catalogue, ReadKind.REQUESTS),
         parts=BoardPartsCache(
             SharedParts(opened.ledger, opened.index), limit=opened.settings.boards_in_memory
         ),

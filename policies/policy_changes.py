@@ -19,22 +19,23 @@ class Effect(StrEnum):
     AT_ONCE = "takes effect at once"
     RESTART = "needs a restart of all parts"
     REBUILD = "needs a restart of all parts, then `scoregate board rebuild`"
+    FOLDED = "needs a restart of all parts; a steward then folds the board anew, and reads of it wait"
     REFOLD = "needs a restart of all parts, then `scoregate board refold`"
 
 
 NOT_AT_ONCE: Final[Mapping[str, Effect]] = {
     "board": Effect.RESTART,
     "family": Effect.RESTART,
-    "order": Effect.REFOLD,
-    "operator": Effect.REFOLD,
-    "tie_break": Effect.REFOLD,
-    "tie_fields": Effect.REFOLD,
-    "tie_resolution_ms": Effect.REFOLD,
+    "order": Effect.FOLDED,
+    "operator": Effect.FOLDED,
+    "tie_break": Effect.FOLDED,
+    "tie_fields": Effect.FOLDED,
+    "tie_resolution_ms": Effect.FOLDED,
     "windows": Effect.REFOLD,
     "time_zone": Effect.REFOLD,
     "season": Effect.REFOLD,
     "joins": Effect.REFOLD,
-    "rollup": Effect.REFOLD,
+    "rollup": Effect.FOLDED,
     "decimals": Effect.RESTART,
     "ranks": Effect.REBUILD,
     "segments": Effect.REBUILD,
@@ -116,7 +117,7 @@ def shown(value: Any) -> str:
 
 def _effect(name: str, *, is_packed: bool) -> Effect:
     if is_packed and name in {"score.minimum", "score.maximum"}:
-        return Effect.REFOLD  # a composite board packs scores by its bounds
+        return Effect.FOLDED  # a composite board packs scores by its bounds
     return NOT_AT_ONCE.get(name.partition(".")[0], Effect.AT_ONCE)
 
 

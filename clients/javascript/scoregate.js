@@ -211,7 +211,7 @@ export class Scoregate {
 
   /**
    * Reads the entries of a player on up to 100 boards, in their order: `[{board, status, standing}]`. `status` is
-   * `ranked`, `unranked`, `no-board` or `no-window`; `standing` is `{rank, total, score, ...}`, or null.
+   * `ranked`, `unranked`, `no-board`, `no-window` or `rebuilding`; `standing` is `{rank, total, score, ...}`, or null.
    * @param {string} player
    * @param {string[]} boards
    * @param {{window?: string}} [options]

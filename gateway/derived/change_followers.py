@@ -9,17 +9,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, Protocol
 
 from redis.asyncio import Redis
 
 from gateway.catalogue.catalogue import Catalogue
+from gateway.catalogue.outdated_boards import OutdatedBoards
 from gateway.index.feed.consumer_group import LEFT_MS, ConsumerGroup, GroupEntry, Mutation
 from gateway.index.feed.lane_watch import LOOK_S, LaneWatch
 from gateway.ledger import index_pages, queries
 from gateway.ledger.derived import lane_positions, log
 from gateway.ledger.index_pages import SubmissionSummary
 from gateway.ledger.ledger import Ledger
+from gateway.ledger.reads import ReadKind
 from gateway.runtime.clock import Clock
 from gateway.runtime.concurrency import in_turns
 from gateway.runtime.lanes import LANES, lane_of
@@ -90,6 +93,7 @@ class ChangeFollower:
         self._lags: dict[int, int] = {}
         self.name = consumer.name
         self._watch = LaneWatch(client, self.name, look_s=look_s)
+        self._outdated = OutdatedBoards(ledger, catalogue, ReadKind.DUTIES)
 
     async def step(self) -> int:
         """Feed the next changes, and return how many.
@@ -139,6 +143,8 @@ class ChangeFollower:
         if board:
             mutations = [entry.mutation(board.ranking) for entry in entries]
             confirmed = await self._confirmed(board, [mutation for mutation in mutations if mutation])
+            if await self._outdated.has(board.name):
+                confirmed = [_without_ranks(mutation) for mutation in confirmed]
             await self._consumer.take(board, confirmed)
         await group.acknowledge([entry.stream_id for entry in entries])
 
@@ -214,6 +220,11 @@ class ChangeFollower:
             await self._ledger.write(lane_positions.advance(self.name, lanes, projected))
             self._noted |= dict.fromkeys(lanes, projected)
             self._noted_at_ms = now_ms
+
+
+def _without_ranks(mutation: Mutation) -> Mutation:
+    """Return a change as from the ledger: ranks among standings of two rules say nothing."""
+    return replace(mutation, rank=None, was_rank=None, was_score=None)
 
 
 def _is_confirmed(board: Board, mutation: Mutation, summary: SubmissionSummary | None) -> bool:

@@ -22,6 +22,7 @@ from gateway.edge.live.feed_request import SEATS
 from gateway.edge.problems import COMMON_HEADERS, Problem, ProblemType, problem_response, remove_server_header
 from gateway.edge.reads.page_cache import PAGES, PageCache
 from gateway.edge.reads.read_budget import BUDGET, ReadBudgets, budgeted
+from gateway.edge.reads.rule_gate import refusing_outdated
 from gateway.edge.reads.staleness import with_staleness
 from gateway.edge.routes import ROUTES
 from gateway.runtime.telemetry import Event, count_submission, logger, request_seconds
@@ -70,6 +71,7 @@ def build_app(edge: Edge) -> web.Application:
         handler = route.handler
         if route.method == "GET":
             handler = with_staleness(route.path, strict_query(handler, route.query))
+            handler = refusing_outdated(route.path, handler, edge.outdated)
             handler = budgeted(route.path, handler)
         app.router.add_route(route.method, route.path, handler, expect_handler=check_expectation)
         if route.method == "GET" and not route.is_stream:

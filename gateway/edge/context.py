@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aiohttp import web
 
 if TYPE_CHECKING:
     from gateway.catalogue.catalogue import Catalogue
+    from gateway.catalogue.outdated_boards import OutdatedBoards
     from gateway.deployment.presence import Presence
     from gateway.deployment.reference_clock import ReferenceClock
     from gateway.edge.admission.address import ClientAddresses
@@ -73,7 +74,7 @@ class Edge:
     shutdown: Shutdown
     presence: Presence
     probes: Probes
-    rollup_rules: dict[str, int] = field(default_factory=dict)
+    outdated: OutdatedBoards
 
     def of(self, board: Board) -> BoardParts:
         """Return the parts of a board."""

@@ -102,6 +102,7 @@ class ProblemType(Enum):
     QUOTA_EXCEEDED = ("quota-exceeded", 429, "Too many requests, or too many bytes")
     ABNORMAL_USAGE = ("abnormal-usage-detected", 429, "Too many claims were refused")
     REDUCED_CAPACITY = ("temporary-reduced-capacity", 503, "The service cannot take this now")
+    BOARD_REBUILDING = ("board-rebuilding", 503, "The board is being brought to its new order")
     DEPENDENCY_UNAVAILABLE = ("dependency-unavailable", 503, "A part this needs is not available")
     INTERNAL = ("internal-error", 500, "The service failed; this is a bug")
 

@@ -78,7 +78,8 @@ _SIGNED = (
 )
 _TOKEN = (P.TOKEN_INVALID, P.SCOPE_FORBIDDEN)
 _DURABLE = (P.REDUCED_CAPACITY,)
-_INDEXED = (P.NOT_FOUND, P.DEPENDENCY_UNAVAILABLE)
+_ORDERED = (P.NOT_FOUND, P.BOARD_REBUILDING)
+_INDEXED = (*_ORDERED, P.DEPENDENCY_UNAVAILABLE)
 _POST = (*_BODY, *_CAPPED, *_DURABLE, P.TOO_EARLY)
 _SUBMIT = (
     *_POST,
@@ -161,7 +162,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/v1/families/{family}/players/{player}/standings", player_standings.list_family_standings,
           Caller.ANYONE, "List the boards of a family on which a player stands, with the player's ranks",
           board_answers.FamilyStandings,
-          problems=(P.NOT_FOUND, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY),
+          problems=(*_ORDERED, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY),
           query=("window", "limit", "cursor", "ranks")),
     Route("GET", "/v1/players/{player}/entries", player_standings.list_player_entries, Caller.ANYONE,
           "Read one player's entries on up to 100 boards", board_answers.PlayerEntries,

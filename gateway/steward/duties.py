@@ -39,14 +39,15 @@ from gateway.steward.pauses import (
     REPAIR_S,
     REVEALS_S,
     ROLLUP_S,
+    RULES_S,
     SEAL_POLL_S,
     TOP_S,
     UPGRADE_S,
 )
 from gateway.steward.recordings.collecting import Collector
 from gateway.steward.recordings.expiring import Expirer
-from gateway.steward.rollup_rules import RollupRules
 from gateway.steward.rollups import RollupKeeper
+from gateway.steward.rule_changes import RuleKeeper
 from gateway.steward.seals.sealing import Sealer
 from gateway.steward.wanted_boards import BoardOpener
 from policies.errors import LeaseLost, ScoregateError
@@ -114,7 +115,7 @@ class Steward:
         self._boards = BoardKeeper(ledger, catalogue, clock=clock)
         self._wanted = BoardOpener(ledger, catalogue, clock=clock)
         self._rollups = RollupKeeper(ledger, index, catalogue, clock=clock)
-        self._rollup_rules = RollupRules(ledger, index, catalogue, clock=clock)
+        self._rules = RuleKeeper(ledger, index, catalogue, clock=clock)
         self._layout = LayoutUpgrade(index.client, catalogue.of_files.values)
         self._derivations = Derivations(
             settings,
@@ -177,6 +178,7 @@ class Steward:
             group.create_task(self._for_ever(self.see_to_top, TOP_S))
             group.create_task(self._for_ever(self.recall, TOP_S, DutyLease.RECALLS))
             group.create_task(self._for_ever(self.roll_up, ROLLUP_S, DutyLease.ROLLUPS))
+            group.create_task(self._for_ever(self.follow_rules, RULES_S, DutyLease.ROLLUPS))
             group.create_task(self._for_ever(self.open_boards, BOARDS_S, DutyLease.BOARDS))
             group.create_task(self._for_ever(self.close_boards, BOARDS_S, DutyLease.BOARDS))
             group.create_task(self._for_ever(self.count_plays, PLAYS_S, DutyLease.BOARDS))
@@ -254,8 +256,11 @@ class Steward:
 
     async def roll_up(self) -> int:
         """Bring rollups up to date and return how many windows of boards were compared with points."""
-        await self._rollup_rules.step()
         return await self._rollups.step()
+
+    async def follow_rules(self) -> int:
+        """Fold the next board or family whose policy ranks by another rule, and return how many."""
+        return await self._rules.step()
 
     async def end_reveals(self) -> int:
         """Settle or extend the passed deadlines of requested recordings, and return how many."""

@@ -28,6 +28,9 @@ EXACT_RANKS_S: Final = 1.0
 ROLLUP_S: Final = 0.5
 """Seconds between looks for boards whose ranks give other points."""
 
+RULES_S: Final = 10.0
+"""Seconds between looks for boards that were folded under another rule than their policy's."""
+
 BOARDS_S: Final = 1.0
 """Seconds between looks for boards of families whose time to open or to close has come."""
 

@@ -155,6 +155,22 @@ async def _refold(settings: Settings, name: str, screen: Console) -> None:
             )
         print_line(screen, f"{name}: looked at {result.players} players, changed {result.changed} standings")
         await _rebuild(stores, board, screen)
+        await _note_refold(stores, board)
+
+
+async def _note_refold(stores: BoardStores, board: Board) -> None:
+    """Note for readers that a board has the rule in force now.
+
+    Boards of a family have one note, so the fold of one is noted for its rollups alone: they have to follow.
+    """
+    from gateway.catalogue.rules_in_force import number_in_force
+    from gateway.ledger.derived.folded_rules import FOLDING, note_rules
+
+    if board.family is None:
+        number = number_in_force(stores.catalogue.policies, board.name)
+        await stores.ledger.write(note_rules({board.name: number or FOLDING}))
+    elif board.rollups:
+        await stores.ledger.write(note_rules({rollup.name: FOLDING for rollup in board.rollups}))
 
 
 async def _check_all(

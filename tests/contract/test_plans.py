@@ -101,6 +101,7 @@ MEANT = {
     "submissions.waiting._WAITING": ("scan sort", "the first ten thousand rows of the outbox, grouped by kind"),
     "submissions.work._BACKLOG": ("coarse", WAITING),
     "submissions.work._IS_DUE": ("coarse", "the first row of each kind that is due; it need not be the longest due"),
+    "derived.folded_rules._OF_OTHER_RULE": ("coarse", "a steward's, of a board whose policy has another rule"),
     "derived.lane_positions._OF_CONSUMER": ("coarse", "a row for each lane, when a consumer begins"),
     "derived.log._BOARDS": ("range sort", SPAN),
     "standings.rollups._PLAYERS": ("coarse range sort", OPERATORS),

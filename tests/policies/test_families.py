@@ -350,7 +350,7 @@ def test_a_change_of_a_family_is_told_like_one_of_a_board(tmp_path: Path):
     old = family(tmp_path / "old")
     new = family(tmp_path / "new", "opened_by: both\nnames: [a]\noperator: latest\n")
     effects = {change.name: change.effect.name for change in changes_between(old, new)}
-    assert {"names": "AT_ONCE", "opened_by": "AT_ONCE", "operator": "REFOLD"} == effects
+    assert {"names": "AT_ONCE", "opened_by": "AT_ONCE", "operator": "FOLDED"} == effects
     refuse_restart({"track": old}, {"track": family(tmp_path / "fine", "names: [a]\n")})
     with pytest.raises(PolicyError) as refused:
         refuse_restart({"track": old}, {"track": new})

@@ -40,7 +40,7 @@ def test_equal_policies_differ_in_nothing(tmp_path: Path):
         ({"score": SMALL}, ("score.maximum", EXACT_LIMIT, 1000, Effect.AT_ONCE)),
         ({"validators": {"anomaly": "off"}}, ("validators.anomaly", "flag", "off", Effect.AT_ONCE)),
         ({"builds": {"b": {"status": "blocked"}}}, ("builds.b.status", None, "blocked", Effect.AT_ONCE)),
-        ({"operator": "latest"}, ("operator", "best", "latest", Effect.REFOLD)),
+        ({"operator": "latest"}, ("operator", "best", "latest", Effect.FOLDED)),
         ({"season": None, "windows": ["daily"]}, ("windows", ["alltime"], ["daily"], Effect.REFOLD)),
         ({"shards": 4}, ("shards", 1, 4, Effect.REBUILD)),
         ({"cold_after_h": 5}, ("cold_after_h", None, 5, Effect.RESTART)),
@@ -54,7 +54,7 @@ def test_each_difference_says_what_it_takes(tmp_path: Path, changes: dict[str, A
 def test_the_bounds_of_a_composite_board_are_in_its_standings(tmp_path: Path):
     """There the score is packed by them, so that other bounds are another order."""
     wide = PACKED | {"score": SMALL | {"maximum": 1100}}
-    expected = [("score.maximum", 1000, 1100, Effect.REFOLD)]
+    expected = [("score.maximum", 1000, 1100, Effect.FOLDED)]
 
     assert expected == told(a_board(tmp_path, "old", **PACKED), a_board(tmp_path, "new", **wide))
 
@@ -65,7 +65,7 @@ def test_either_bound_is_in_the_standings_if_either_policy_is_composite(tmp_path
     for at, (old, new) in enumerate([(PACKED, plain), (plain, PACKED), (PACKED, PACKED | plain)]):
         found = changes_between(a_board(tmp_path, f"old{at}", **old), a_board(tmp_path, f"new{at}", **new))
         effects = {each.name: each.effect for each in found}
-        assert (Effect.REFOLD, Effect.REFOLD) == (effects["score.minimum"], effects["score.maximum"])
+        assert (Effect.FOLDED, Effect.FOLDED) == (effects["score.minimum"], effects["score.maximum"])
 
 
 def test_other_bytes_of_a_simulator_are_a_difference(tmp_path: Path):
@@ -89,19 +89,10 @@ def test_a_whole_section_can_come_and_go(tmp_path: Path):
     assert {"replay.maximum_ticks", "replay.budget.fuel"} <= names
 
 
-STORED = {
-    "order",
-    "operator",
-    "tie_break",
-    "tie_fields",
-    "tie_resolution_ms",
-    "windows",
-    "time_zone",
-    "season",
-    "joins",
-    "rollup",
-}
-"""What decides a standing or where it is: the ledger keeps both."""
+RANKED = {"order", "operator", "tie_break", "tie_fields", "tie_resolution_ms", "rollup"}
+"""What decides a standing and where it is: its rule, which the ledger keeps with it."""
+STORED = {"windows", "time_zone", "season", "joins"}
+"""What decides which standings there are."""
 KEPT = {"ranks", "segments", "shards", "ranges", "exact_ranks"}
 """What decides how the index keeps a board."""
 WIRED = {"board", "family", "decimals", "cold_after_h", "staleness_s"}
@@ -117,7 +108,7 @@ READ_ANEW = {
 
 def test_what_each_setting_takes_is_said_of_every_one():
     """One that is new, or is taken off the list, has to be thought about: a reload would put it in force by half."""
-    effects = {Effect.REFOLD: STORED, Effect.REBUILD: KEPT, Effect.RESTART: WIRED}
+    effects = {Effect.FOLDED: RANKED, Effect.REFOLD: STORED, Effect.REBUILD: KEPT, Effect.RESTART: WIRED}
     assert {name: effect for effect, names in effects.items() for name in names} == NOT_AT_ONCE
     assert FamilyPolicy.model_fields.keys() - NOT_AT_ONCE.keys() == READ_ANEW
 

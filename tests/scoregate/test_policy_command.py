@@ -81,7 +81,7 @@ def test_a_difference_is_told_with_what_it_takes(tmp_path: Path):
     [title, order] = result.output.splitlines()
     assert "title: Perihelion -> Aphelion; takes effect at once" == title
     assert (
-        "order: descending -> ascending; needs a restart of all parts, then `scoregate board refold` "
+        "order: descending -> ascending; needs a restart of all parts; a steward then folds the board anew, and reads of it wait "
         "(The order of values: which of them rank first.)"
     ) == order
 

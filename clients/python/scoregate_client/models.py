@@ -183,7 +183,8 @@ class StandingPage:
 class BoardEntry(_Document):
     """A player on one of the boards that were asked for.
 
-    `status` is `ranked`, `unranked`, `no-board` or `no-window`; only with the first is there a `standing`.
+    `status` is `ranked`, `unranked`, `no-board`, `no-window` or `rebuilding`; only with the first is there a
+    `standing`.
     """
 
     board: str

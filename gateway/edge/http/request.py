@@ -19,9 +19,6 @@ from gateway.edge.http import strict_json
 from gateway.edge.http.validation_messages import first_fault
 from gateway.edge.problems import Problem, ProblemType
 from gateway.index.limits.admission import LocalLimiter
-from gateway.ledger.derived import log
-from gateway.ledger.reads import ReadKind
-from gateway.ledger.standings.rollup_rules import RULES, number_of
 from gateway.runtime.telemetry import Event, logger
 from policies.limits import Rate
 from policies.loader import Board, Family
@@ -60,22 +57,7 @@ async def board_of(request: web.Request) -> Board:
     board = await request.app[EDGE].catalogue.board(request.match_info["board"])
     if board is None:
         raise Problem(ProblemType.NOT_FOUND, "no such board")
-    if board.policy.rollup:
-        await _refuse_outdated(request.app[EDGE], board)
     return board
-
-
-async def _refuse_outdated(edge: Edge, rollup: Board) -> None:
-    """Raise `dependency-unavailable` while a rollup has standings by the rule of an earlier policy."""
-    rule = number_of(rollup.ranking)
-    if edge.rollup_rules.get(rollup.name) == rule:
-        return
-    if await edge.ledger.read(log.position(RULES, rollup.name), ReadKind.PAGES) not in {None, rule}:
-        detail = (
-            "this is a rollup, its policy has changed, and a steward folds it anew: try again in a moment"
-        )
-        raise Problem(ProblemType.DEPENDENCY_UNAVAILABLE, detail)
-    edge.rollup_rules[rollup.name] = rule
 
 
 def family_of(request: web.Request) -> Family:

@@ -30,9 +30,9 @@ async def with_heartbeats(
 ) -> AsyncGenerator[list[FeedEvent], None]:
     """Yield the events of a board's feed until it ends, and an empty list whenever a heartbeat is due.
 
-    The feed of a deleted board ends at the next heartbeat. Events look for that themselves, because another
-    board of the same name may send so many that no heartbeat is due. Raises ConnectionResetError once
-    `leaving` is done, which means that the listener has left.
+    The feed of a board that is deleted, or is folded anew under another rule, ends at the next heartbeat.
+    Events look for that themselves, because there may be so many that no heartbeat is due. Raises
+    ConnectionResetError once `leaving` is done, which means that the listener has left.
     """
     clock = asyncio.get_running_loop().time
     looked_s = clock()
@@ -46,8 +46,8 @@ async def with_heartbeats(
             if leaving in done:
                 raise ConnectionResetError("the listener has left")
             if not done or clock() - looked_s >= LOOK_S:
-                if await _is_deleted(edge, board):
-                    feed.end_as(FeedEnd.DELETED)
+                if (end := await _end_of(edge, board)) is not None:
+                    feed.end_as(end)
                     return
                 looked_s = clock()
             if not done:
@@ -63,13 +63,15 @@ async def with_heartbeats(
         await asyncio.wait([upcoming])  # a feed may be closed only while nobody reads it
 
 
-async def _is_deleted(edge: Edge, board: Board) -> bool:
-    """Return whether a board is gone, be it that another one has its name now."""
+async def _end_of(edge: Edge, board: Board) -> FeedEnd | None:
+    """Return why a board's feed ends: it is gone, also if another one has its name, or has another order."""
     try:
         now = await edge.catalogue.board(board.name)
+        if now is None or now.opened_seq != board.opened_seq:
+            return FeedEnd.DELETED
+        return FeedEnd.REBUILDING if await edge.outdated.has(board.name) else None
     except LedgerUnavailable:
-        return False
-    return now is None or now.opened_seq != board.opened_seq
+        return None
 
 
 async def send_in_time(request: web.Request, sending: Awaitable[None]) -> None:

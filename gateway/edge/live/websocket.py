@@ -44,6 +44,7 @@ _CODES: Final = {
     FeedEnd.RELEASED: WSCloseCode.GOING_AWAY,
     FeedEnd.UNKNOWN_PAST: WSCloseCode.TRY_AGAIN_LATER,
     FeedEnd.DELETED: WSCloseCode.OK,
+    FeedEnd.REBUILDING: WSCloseCode.TRY_AGAIN_LATER,
 }
 
 

@@ -24,6 +24,7 @@ from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reads.board_reader import SOURCE, note_away
 from gateway.edge.reads.entries import WINDOW_NAME
 from gateway.edge.reads.page_cache import revalidated
+from gateway.edge.reads.rule_gate import refuse_outdated
 from gateway.edge.wire import board_answers
 from gateway.index.board_index import Page
 from gateway.ledger.reads import ReadKind
@@ -73,6 +74,8 @@ async def list_family_standings(request: web.Request) -> web.Response:
     work = standings_in_family(family.name, window, player, after=after, count=count)
     page = await edge.ledger.read(work, ReadKind.PAGES)
     boards = await edge.catalogue.boards(standing.board for standing in page.standings)
+    for name in boards:
+        await refuse_outdated(edge.outdated, name)
     places = {name: _Place(board, window, kind) for name, board in boards.items()}
     standings = {standing.board: standing for standing in page.standings}
     reader = _PlayerReader(edge, player)
@@ -92,10 +95,11 @@ async def list_player_entries(request: web.Request) -> web.Response:
     edge, player, names = request.app[EDGE], _player_of(request), _names_of(request)
     text = request.query.get("window", WindowKind.ALLTIME.value)
     boards = await edge.catalogue.boards(names)
+    outdated = {name for name in boards if await edge.outdated.has(name)}
     places = {
         name: _Place(board, window, board.policy.ranks[0])
         for name, board in boards.items()
-        if (window := readable_window(board.policy, text, edge.clock()))
+        if name not in outdated and (window := readable_window(board.policy, text, edge.clock()))
     }
     wanted: dict[str, list[str]] = defaultdict(list)
     for name, place in places.items():
@@ -103,7 +107,12 @@ async def list_player_entries(request: web.Request) -> web.Response:
     standings = await edge.ledger.read(standings_on(player, wanted), ReadKind.PAGES)
     reader = _PlayerReader(edge, player)
     shown = await reader.shown(places, standings)
-    entries = [_outcome(name, boards.get(name), places.get(name), shown.get(name)) for name in names]
+    entries = [
+        board_answers.PlayerEntry(board=name, status="rebuilding")
+        if name in outdated
+        else _outcome(name, boards.get(name), places.get(name), shown.get(name))
+        for name in names
+    ]
     answer = board_answers.PlayerEntries(player=player, entries=entries)
     return revalidated(request, json_response(answer, headers=reader.headers))
 

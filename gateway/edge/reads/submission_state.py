@@ -41,8 +41,8 @@ async def _reveal_by_ms(edge: Edge, submission: StoredSubmission) -> int | None:
 
 
 async def _rank(edge: Edge, board: Board | None, submission: StoredSubmission) -> int | None:
-    """Return the all-time rank of a promoted submission's player; None without one or from a busy ledger."""
-    if submission.state is not State.PROMOTED or board is None:
+    """Return the all-time rank of a promoted submission's player, None without one that is known now."""
+    if submission.state is not State.PROMOTED or board is None or await edge.outdated.has(board.name):
         return None
     reader = edge.of(board).reader
     try:

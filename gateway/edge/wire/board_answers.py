@@ -113,11 +113,11 @@ class PlayerEntry(Answer):
     """A player on one board of a list: `ranked` with a standing, `unranked`, or why there is none.
 
     `no-board`: no board has this name. `no-window`: the board does not keep the window, or only in its
-    archive.
+    archive. `rebuilding`: its policy ranks by another rule now, and its standings are being folded anew.
     """
 
     board: str
-    status: Literal["ranked", "unranked", "no-board", "no-window"]
+    status: Literal["ranked", "unranked", "no-board", "no-window", "rebuilding"]
     window: str | None = None
     standing: StandingShown | None = None
 

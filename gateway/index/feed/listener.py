@@ -25,6 +25,7 @@ class FeedEnd(Enum):
     RELEASED = "this process is shutting down"
     UNKNOWN_PAST = "missed changes cannot be read"
     DELETED = "the board was deleted"
+    REBUILDING = "the board is being brought to another order"
 
 
 class Gap(NamedTuple):

@@ -18,6 +18,7 @@ from gateway.derived.join_history import JoinHistory
 from gateway.index import keys
 from gateway.ledger.derived.achievements import achievements_of
 from gateway.ledger.derived.counts import BoardCounts, add_counts
+from gateway.ledger.derived.folded_rules import FOLDING, note_rules, rule_number
 from gateway.ledger.players.joins import JoinChange
 from gateway.runtime.lanes import lane_of
 from gateway.settlement.joins import set_joined, show_joined
@@ -51,6 +52,24 @@ async def test_the_first_ten_of_each_window_are_recorded_once(stage):
     ranks = {player: rank for window, player, rank, *_ in recorded(stage) if window == "alltime"}
     assert {f"p{number}": number + 1 for number in range(TOP_RANKS)} | {"late": 7} == ranks
     assert 22 == len(recorded(stage))
+
+
+async def test_no_rank_is_told_or_recorded_of_a_board_that_is_folded_anew(stage):
+    """Its standings are of two orders; changes are told as those from the ledger, without ranks, and ranks come back with it."""
+    derivations = stage.derivations()
+    await catch_up(derivations)
+    webhook = await stage.webhook()
+    await stage.ledger.write(note_rules({"tiny": FOLDING}))
+    await stage.score("ada", 100)
+    await catch_up(derivations)
+    assert set() == recorded(stage)
+    told = [orjson.loads(each.body)["data"] for each in await stage.queued(webhook)]
+    assert {"ada"} == {each["player"] for each in told}
+    assert {None} == {each.get("rank") for each in told}
+    await stage.ledger.write(note_rules({"tiny": rule_number(stage.board.ranking)}))
+    await stage.score("bob", 50)
+    await catch_up(stage.derivations())
+    assert {("bob", 2)} == {(player, rank) for _, player, rank, *_ in recorded(stage)}
 
 
 async def test_an_achievement_bears_the_event_it_was_reached_with(stage):

@@ -1,0 +1,187 @@
+"""Boards whose policy ranks by another rule after a restart: nobody reads them until they are folded anew."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.edge.live import heartbeats
+from gateway.edge.problems import ProblemType
+from gateway.edge.reads.rule_gate import WITHOUT_STANDINGS
+from gateway.edge.routes import ROUTES
+from gateway.ledger.derived.folded_rules import FOLDING, note_rules, noted_rules
+from gateway.runtime.lanes import lane_of
+from gateway.runtime.settings import Settings
+from gateway.steward import rule_changes
+from policies.errors import LedgerUnavailable
+from tests.gateway.edge.test_families import SCORE, Studio, opening
+from tests.support.attack import registered
+from tests.support.feeds import sse
+from tests.support.harness import Harness, free_port, running_harness
+from tests.support.policies import a_family, a_policy, write_policies
+from tests.support.valkey import ValkeyServer
+
+BOARDS = ("vault", "track.a", "world", "cup")
+NAMES = {"player": "ada", "digest": "0" * 64}
+POINTS = {"family": "track", "take": "points", "points": [3, 1]}
+
+
+def write_all(folder: Path, **changes: Any) -> Path:
+    return write_policies(
+        folder,
+        a_policy("vault", writes="trusted", **changes),
+        a_policy("still", writes="trusted"),
+        a_family(writes="trusted", score=SCORE, **changes),
+        {"board": "world", "title": "World", "rollup": {"family": "track"}},
+        {"board": "cup", "title": "Cup", "rollup": POINTS},
+    )
+
+
+@pytest.fixture
+def settings(tmp_path: Path, valkey: ValkeyServer) -> Settings:
+    folder = write_all(tmp_path / "policies")
+    bind = f"127.0.0.1:{free_port()}"
+    return Settings(data_dir=tmp_path / "data", policies_dir=folder, redis_url=valkey.url, bind=bind)
+
+
+async def follow_rules(harness: Harness) -> None:
+    """All that a steward does for boards of other rules, and for points."""
+    steward = harness.steward()
+    while await steward.follow_rules():
+        pass
+    while await steward.roll_up():
+        pass
+    harness.edge.outdated._looked_s = float("-inf")
+
+
+async def refused(harness: Harness, board: str) -> set[str]:
+    """The routes of a board that are refused because it is rebuilding, of all that show it."""
+    found = set()
+    for route in ROUTES:
+        if route.method != "GET" or "/v1/boards/{board}" not in route.path:
+            continue
+        url = harness.url + route.path.format_map(NAMES | {"board": board})
+        bearer = {"Authorization": f"Bearer {harness.moderator()}"}
+        async with harness.session.get(url, headers=bearer) as answer:  # a feed's body would never end
+            if answer.status == ProblemType.BOARD_REBUILDING.status:
+                assert "2" == answer.headers["Retry-After"]
+                assert (await answer.json(content_type=None))["type"].endswith("/board-rebuilding")
+                found.add(route.path)
+    return found
+
+
+async def begin_and_fail(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fold that is begun, and told to edges under any policy, but not done."""
+
+    async def fail(*_: Any, **__: Any) -> None:
+        raise LedgerUnavailable
+
+    steward = harness.steward()
+    with monkeypatch.context() as patch:
+        patch.setattr(rule_changes, "refold_board", fail)
+        with pytest.raises(LedgerUnavailable):
+            await steward.follow_rules()
+    noted = (await harness.edge.ledger.read(noted_rules())).numbers
+    assert {"track": FOLDING} == {name: number for name, number in noted.items() if number == FOLDING}
+
+
+async def test_nobody_reads_a_board_by_another_order_until_it_is_folded(
+    settings: Settings, valkey: ValkeyServer, monkeypatch: pytest.MonkeyPatch
+):
+    """Of files, of families, and rollups of these: every read waits, writes do not, and then all is right."""
+    async with running_harness(settings) as harness:
+        studio = Studio(harness, await registered(harness))
+        await studio.done(opening("a"), opening("b"))
+        for board, player, score in (
+            ("vault", "ada", 10), ("vault", "bob", 25), ("still", "ada", 3),
+            ("track.a", "ada", 10), ("track.a", "bob", 25), ("track.b", "ada", 20),
+        ):  # fmt: skip
+            await studio.write(board, player, score)
+        await follow_rules(harness)
+        assert [(1, "ada", 30), (2, "bob", 25)] == await studio.entries("world")
+        assert set() == await refused(harness, "vault")
+    write_all(settings.policies_dir, order="ascending")
+    async with running_harness(settings) as harness:
+        of_standings = {route.path for route in ROUTES if ProblemType.BOARD_REBUILDING in route.problems}
+        in_family = "/v1/families/{family}/players/{player}/standings"
+        for board in BOARDS:
+            assert of_standings - {in_family} == await refused(harness, board)
+        assert not of_standings & WITHOUT_STANDINGS
+        assert set() == await refused(harness, "still")
+        page = await harness.get("/v1/families/track/players/ada/standings")
+        assert (503, "board-rebuilding") == (page.status, page.problem)
+        listed = (await harness.get(f"/v1/players/ada/entries?boards={','.join(BOARDS)},still")).body
+        assert ["rebuilding"] * 4 + ["ranked"] == [entry["status"] for entry in listed["entries"]]
+        assert [None] * 4 == [entry["standing"] for entry in listed["entries"][:4]]
+        studio = Studio(harness, await registered(harness, "eu-2"))
+        entry = {"operation": "late", "player": "cyd", "score": 4}
+        written = await harness.as_server(studio.private, "eu-2", "/v1/boards/vault/entries", entry)
+        assert 202 == written.status
+        state = f"/v1/submissions/{written.body['submission']}"
+        assert ("promoted", None) == (
+            (shown := (await harness.get(state, harness.moderator())).body)["state"],
+            shown.get("rank"),
+        )
+        await begin_and_fail(harness, monkeypatch)
+        cold = f"lb:{{{lane_of('track.b')}}}:track.b:*"
+        with valkey.client() as redis:
+            redis.delete(*redis.keys(cold))
+            await follow_rules(harness)
+            assert [] == redis.keys(cold)
+        assert [(1, "cyd", 4), (2, "ada", 10), (3, "bob", 25)] == await studio.entries("vault")
+        assert [(1, "ada", 10), (2, "bob", 25)] == await studio.entries("track.a")
+        assert [(1, "bob", 25), (2, "ada", 30)] == await studio.entries("world")
+        assert [(1, "ada", 6), (2, "bob", 1)] == await studio.entries("cup")
+        page = await harness.get("/v1/families/track/players/ada/standings")
+        assert [("track.a", 1), ("track.b", 1)] == [
+            (standing["board"], standing["rank"]) for standing in page.body["standings"]
+        ]
+        assert 0 == await harness.steward().follow_rules()
+
+
+async def test_readers_of_the_old_order_leave_while_a_board_is_folded(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    """An edge that still has the old policy sends no kept page, ends its feeds, and comes back with the note."""
+    monkeypatch.setattr(heartbeats, "HEARTBEAT_S", 0.05)
+    async with running_harness(settings) as harness:
+        studio = Studio(harness, await registered(harness))
+        await studio.write("vault", "ada", 10)
+        await follow_rules(harness)
+        assert [(1, "ada", 10)] == await studio.entries("vault")
+        noted = (await harness.edge.ledger.read(noted_rules())).numbers
+        async with sse(harness) as feed:
+            await harness.edge.ledger.write(note_rules({"vault": FOLDING}))
+            assert await feed.has_ended()
+        answer = await harness.get("/v1/boards/vault/entries?")
+        assert (503, "board-rebuilding") == (answer.status, answer.problem)
+        await harness.edge.ledger.write(note_rules(noted))
+        harness.edge.outdated._looked_s = float("-inf")
+        assert [(1, "ada", 10)] == await studio.entries("vault")
+
+
+async def test_a_ledger_that_is_slow_or_away_leaves_readers_with_what_was_noted(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    """A board that Redis has is read from there; what was known to be folded stays refused."""
+    async with running_harness(settings) as harness:
+        studio = Studio(harness, await registered(harness))
+        await studio.write("vault", "ada", 10)
+        await follow_rules(harness)
+        await harness.edge.ledger.write(note_rules({"still": FOLDING}))
+        assert 503 == (await harness.get("/v1/boards/still/entries")).status
+
+        async def fail(*_: Any, **__: Any) -> None:
+            raise LedgerUnavailable("away")
+
+        async def hang(*_: Any, **__: Any) -> None:
+            await asyncio.Event().wait()
+
+        for broken in (fail, hang):
+            monkeypatch.setattr(harness.edge.outdated, "_ledger", type("Away", (), {"read": broken})())
+            harness.edge.outdated._looked_s = float("-inf")
+            assert [(1, "ada", 10)] == await studio.entries("vault")
+            assert 503 == (await harness.get("/v1/boards/still/entries")).status
