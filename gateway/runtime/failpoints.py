@@ -44,6 +44,7 @@ class Point(StrEnum):
     BEFORE_SWAP = "before-swap"
     AFTER_SWAP = "after-swap"
     INSIDE_ARCHIVE = "inside-archive"
+    INSIDE_REFOLD = "inside-refold"
     BEFORE_FENCED_WRITE = "before-fenced-write"
 
 

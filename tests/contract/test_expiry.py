@@ -26,11 +26,13 @@ from gateway.steward.seals.sealing import Sealer, seal_key_of
 from policies.errors import LedgerTampered
 from policies.fields import SortOrder
 from policies.limits import RecordingRetention
-from policies.loader import Policies
+from policies.loader import Policies, load_policies
 from policies.model import Operator
+from policies.opened_board import BoardState, OpenedBoard
 from policies.vocabulary import Reason, State
 from tests.contract.test_learning import Nowhere
 from tests.support.books import board_of
+from tests.support.families import open_tracks, turn_tracks, write_family
 from tests.support.ledger import NOON_MS, new_submission
 from tests.support.metrics import counts
 from tests.support.stores import Store, open_in
@@ -151,6 +153,58 @@ async def test_F04_what_is_still_to_be_audited_is_kept(house: House, store: Stor
     )
     await house.expire(day=20)
     assert {b"drawn"} == await house.kept()
+
+
+async def test_recordings_of_closed_and_deleted_boards_end_as_those_of_open_ones(
+    house: House, store: Store, tmp_path: Path
+):
+    """What was refused goes when due, also if it is refused after the end; what stands, is held or audited stays."""
+    write_family(tmp_path, recordings={"refused_days": 10})
+    policies = load_policies(tmp_path)
+    boards = {
+        name: policies.families["track"].board(OpenedBoard(name, "track", name))
+        for name in ("track.open", "track.closed", "track.deleted")
+    }
+    await open_tracks(house.ledger, *boards)
+
+    async def decide(board: str, run: str, state: State, on_day: int = 0) -> None:
+        at_ms = NOON_MS + on_day * DAY_MS
+        decision = Decision(f"{board}-{run}", state, "replay", Reason.VERIFIED, at_ms, frozenset(State))
+        [settled] = await settle(house.ledger, Nowhere(), boards[board], [decision])
+        assert isinstance(settled, Change)
+
+    runs = {"waits": (), "held": (H,), "counts": (P,), "refused": (R,), "late": (H,), "drawn": (P, X)}
+    for board in boards:
+        for run, states in runs.items():
+            name = f"{board}-{run}"
+            await house.ledger.append(
+                new_submission(name, board=board, recording=name.encode(), at_ms=NOON_MS)
+            )
+            for state in states:
+                await decide(board, run, state)
+        await store.sql(
+            "INSERT INTO outbox (seq, kind, submission_id, board, player, due_at_ms, priority, handed_out) "
+            f"SELECT seq, '{KIND}', submission_id, board, player, 0, 0, 0 FROM submissions "
+            f"WHERE submission_id = '{board}-drawn'"
+        )
+    await turn_tracks(house.ledger, ["track.closed"], BoardState.CLOSED, at_ms=NOON_MS)
+    await turn_tracks(house.ledger, ["track.deleted"], BoardState.DELETED, at_ms=NOON_MS)
+    for board in boards:
+        await decide(board, "late", R, on_day=5)
+
+    async def kept(day: float) -> set[str]:
+        now_ms = NOON_MS + int(day * DAY_MS)
+        expirer = Expirer(house.ledger, Catalogue(policies), clock=lambda: now_ms)
+        while await expirer.step():
+            pass
+        return {body.decode() for body in await house.kept()}
+
+    everything = {f"{board}-{run}" for board in boards for run in runs}
+    refused, late = ({f"{board}-{run}" for board in boards} for run in ("refused", "late"))
+    assert everything == await kept(9.9)
+    assert everything - refused == await kept(10)
+    assert everything - refused - late == await kept(15)
+    assert everything - refused - late == await kept(4_000)
 
 
 async def test_F04_a_recording_that_is_brought_again_is_there_again(house: House):

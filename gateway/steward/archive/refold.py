@@ -15,6 +15,7 @@ from gateway.ledger.standings.rollup_points import forget_points
 from gateway.ledger.standings.rollups import players_of_family
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.runtime.clock import Clock
+from gateway.runtime.failpoints import Point, reach
 from gateway.steward.agenda import duties_of_windows
 from gateway.steward.archive.refold_points import refold_points
 from gateway.steward.index.readable_windows import readable_windows
@@ -61,6 +62,7 @@ async def refold_board(
             changed += await ledger.write(_refold(ranking, players, windows))
             count, after = count + len(players), players[-1]
             tell(len(players))
+            reach(Point.INSIDE_REFOLD)
     # No event says that these windows have standings now.
     await ledger.write(board_duties.noted(duties_of_windows(policy.board, readable, seq=0, now_ms=clock())))
     return RefoldCounts(count, changed)
