@@ -29,7 +29,7 @@ from policies.loader import load_policies
 from policies.opened_board import BoardState
 from policies.windows import FOREVER_MS, window_named
 from tests.gateway.edge.test_families import BOARDS, SCORE, Studio, opening
-from tests.support.attack import registered
+from tests.support.attack import registered, until
 from tests.support.clock import ShiftedClock
 from tests.support.harness import Answer, Harness, Run, free_port, running_harness
 from tests.support.policies import a_family, write_policies
@@ -402,6 +402,9 @@ async def test_a_listener_does_not_hear_another_board_of_the_name(
         answer = await harness.as_server(studio.private, "eu-1", "/v1/boards/track.a/entries", body)
         assert answer.status == 202, answer.raw
 
+    async def is_heard() -> bool:
+        return harness.edge.live.listeners("track.a") == 1
+
     await studio.done(opening("a"))
     async with (
         harness.session.ws_connect(f"{live}/websocket", protocols=["scoregate.v1"]) as socket,
@@ -419,6 +422,7 @@ async def test_a_listener_does_not_hear_another_board_of_the_name(
                 assert "standing" not in str(message.data)
     assert (aiohttp.WSCloseCode.OK, "the board was deleted") == (message.data, message.extra)
     async with harness.session.ws_connect(f"{live}/websocket", protocols=["scoregate.v1"]) as socket:
+        await until(is_heard)
         await enter("bob")  # the next board's own listeners hear it
         async with asyncio.timeout(30):
             while '"player":"bob"' not in (await socket.receive()).data:
