@@ -365,11 +365,14 @@ async def drop(_gateway: FakeGateway, request: web.Request) -> web.StreamRespons
 
 
 def busy(retry_after: str | None) -> Script:
-    """Answers 503."""
+    """Answers 503, as a proxy does that knows no time if there is none."""
 
     async def answer(_gateway: FakeGateway, _request: web.Request) -> web.StreamResponse:
-        headers = {} if retry_after is None else {"Retry-After": retry_after}
-        raise Problem(ProblemType.DEPENDENCY_UNAVAILABLE, headers=headers)
+        headers = {"Retry-After": retry_after or ""}
+        response = problem_response(Problem(ProblemType.DEPENDENCY_UNAVAILABLE, headers=headers))
+        if retry_after is None:
+            del response.headers["Retry-After"]
+        return response
 
     return answer
 
