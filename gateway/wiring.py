@@ -40,7 +40,7 @@ from gateway.index.connection import connect, connect_blocking, refuse_evicting
 from gateway.index.feed.live_feed import LiveFeed
 from gateway.index.groups.friends import FriendLists
 from gateway.index.groups.segments import SegmentBoards
-from gateway.index.limits.admission import AddressLimit, KeyedLimit
+from gateway.index.limits.charging import AddressLimit, KeyedLimit
 from gateway.index.shards import board_index
 from gateway.ledger.boards.lookups import boards_named
 from gateway.ledger.ledger import Ledger

@@ -70,6 +70,18 @@ class HourlyRate(PolicySection):
         return HourlyRate(per_hour=min(self.per_hour * factor, MOST_AT_ONCE))
 
 
+def charged(rate: Rate | HourlyRate, whole_at_us: int, now_us: int, units: int = 1) -> tuple[int, int]:
+    """Return the wait until units fit, and when the limit is whole again after them (GCRA, µs).
+
+    They fit if the wait is not above 0. More than the whole burst count as the burst.
+    """
+    # Capped at a whole burst, because one written while the clock ran ahead would shut everybody out.
+    arrival_us = min(max(whole_at_us, now_us), now_us + rate.interval_us * rate.burst)
+    fitting = min(units, rate.burst)
+    wait_us = arrival_us + rate.interval_us * (fitting - rate.burst) - now_us
+    return wait_us, arrival_us + rate.interval_us * fitting
+
+
 class RefusalLimits(PolicySection):
     """Claims of a player or an address that may be refused or rejected at once within a window.
 

@@ -13,7 +13,8 @@ from gateway.index.board_index import Index
 from gateway.index.groups.circle_memory import CircleMemory
 from gateway.index.groups.friends import CIRCLE_MS, Circles
 from gateway.index.groups.segments import SegmentBoards
-from gateway.index.limits.admission import KeyedLimit, LocalLimits, SubmissionLimits
+from gateway.index.limits.admission import LocalLimits, SubmissionLimits
+from gateway.index.limits.charging import KeyedLimit
 from gateway.index.limits.open_runs import OpenRuns
 from gateway.index.windows.exact_distribution import ExactDistributions
 from gateway.index.windows.heads import Heads

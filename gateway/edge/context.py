@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gateway.index.board_index import Index
     from gateway.index.feed.live_feed import LiveFeed
     from gateway.index.groups.friends import FriendLists
-    from gateway.index.limits.admission import AddressLimit, KeyedLimit
+    from gateway.index.limits.charging import AddressLimit, KeyedLimit
     from gateway.ledger.ledger import Ledger
     from gateway.recordings.assets import Assets
     from gateway.recordings.recordings import Recordings

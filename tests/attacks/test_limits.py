@@ -14,7 +14,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.edge.admission.address import ClientAddresses
-from gateway.index.limits.admission import AdmissionRequest, LocalLimiter
+from gateway.index.limits.admission import AdmissionRequest
+from gateway.index.limits.charging import LocalLimiter
 from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import REPEATED
 from policies.errors import SettingsError

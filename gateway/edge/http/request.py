@@ -18,7 +18,7 @@ from gateway.edge.context import EDGE, Edge
 from gateway.edge.http import strict_json
 from gateway.edge.http.validation_messages import first_fault
 from gateway.edge.problems import Problem, ProblemType
-from gateway.index.limits.admission import LocalLimiter
+from gateway.index.limits.charging import LocalLimiter
 from gateway.runtime.telemetry import Event, logger
 from policies.limits import Rate
 from policies.loader import Board, Family

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from functools import partial
 from itertools import chain
@@ -14,10 +12,11 @@ from redis.asyncio import Redis
 
 from gateway.index import keys
 from gateway.index.batcher import Batcher
+from gateway.index.limits.charging import Cell, LocalLimiter, numbers_of
 from gateway.index.limits.refusals import LocalCounts, RefusalCounts
 from gateway.index.scripts import Script
 from policies.errors import IndexUnavailable
-from policies.limits import NETWORK_SHARE, HourlyRate, Limits, Rate
+from policies.limits import Limits
 from validators.baseline import EMPTY, Baseline, population_of
 from validators.submission import History
 
@@ -167,102 +166,12 @@ class SubmissionLimits:
         return AdmissionResult(Admission.ADMITTED, 0, 0, None)
 
 
-class KeyedLimit:
-    """A limit by key, for other requests. Fails limited: without Redis this process decides."""
-
-    def __init__(
-        self, client: Redis, rate: Rate, key: Callable[[str], str], *, local: LocalLimiter | None = None
-    ) -> None:
-        self._script = Script(client, "charge_limits")
-        self._rate = rate
-        self._key = key
-        self._local = local or LocalLimiter()
-
-    async def wait_ms(self, name: str) -> int:
-        """Return the milliseconds until `name` may come again; 0 means now, and charges one."""
-        try:
-            wait_ms, *_ = await self._script([self._key(name)], [1, *numbers_of(self._rate)])
-        except IndexUnavailable:
-            [wait_ms] = self._local.charge(Cell(self._key(name), self._rate))
-        return int(wait_ms)
-
-
-class AddressLimit:
-    """A limit by address, and one `NETWORK_SHARE` times as wide by network; both are charged, or neither.
-
-    Fails limited: without Redis this process decides.
-    """
-
-    def __init__(self, client: Redis, rate: Rate, key: Callable[[str, str], str]) -> None:
-        self._script = Script(client, "charge_limits")
-        self._rates = (rate, rate.times(NETWORK_SHARE))
-        self._key = key
-        self._local = LocalLimiter()
-
-    async def wait_ms(self, address: str, network: str) -> int:
-        """Return the milliseconds until the address may come again; 0 means now, and charges one."""
-        arguments = chain(*map(numbers_of, self._rates))
-        try:
-            wait_ms, *_ = await self._script(
-                [self._key(network, address), self._key(network, "")], [1, *arguments]
-            )
-        except IndexUnavailable:
-            names = (f"address:{address}", f"network:{network}")
-            wait_ms = max(self._local.charge(*map(Cell, names, self._rates)))
-        return int(wait_ms)
-
-
-class Cell(NamedTuple):
-    """A charge to a key: units of its rate, where more than the whole burst count as the burst."""
-
-    key: str
-    rate: Rate | HourlyRate
-    units: int = 1
-
-
-class LocalLimiter:
-    """GCRA in this process's memory, for the most recent `size` keys, by the monotonic clock (ns)."""
-
-    def __init__(self, size: int = 65_536, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
-        self._arrivals: OrderedDict[str, int] = OrderedDict()
-        self._size = size
-        self._now_ns = now_ns
-
-    def charge(self, *cells: tuple[str, Rate] | Cell) -> list[int]:
-        """Return the milliseconds until each cell fits; if all are 0, they are charged."""
-        now_us = self._now_ns() // 1000
-        charges = [Cell(*cell) for cell in cells]
-        waits_ms = [self._wait_ms(cell, now_us) for cell in charges]
-        if not any(waits_ms):
-            for key, rate, units in charges:
-                charged = rate.interval_us * min(units, rate.burst)
-                self._arrivals[key] = self._arrival_us(key, now_us) + charged
-                self._arrivals.move_to_end(key)
-        while len(self._arrivals) > self._size:
-            self._arrivals.popitem(last=False)
-        return waits_ms
-
-    def _wait_ms(self, cell: Cell, now_us: int) -> int:
-        missing = cell.rate.burst - min(cell.units, cell.rate.burst)
-        wait_us = self._arrival_us(cell.key, now_us) - cell.rate.interval_us * missing - now_us
-        return max(0, -(-wait_us // 1000))
-
-    def _arrival_us(self, key: str, now_us: int) -> int:
-        return max(self._arrivals.get(key, 0), now_us)
-
-
 class LocalLimits:
     """What a process counts by itself while Redis is away, for the boards of which it has parts."""
 
     def __init__(self, size: int = 65_536) -> None:
         self.charges = LocalLimiter(size)
         self.refusals = LocalCounts(size)
-
-
-def numbers_of(rate: Rate | HourlyRate, kib: Rate | None = None) -> tuple[int, int, int, int]:
-    """Return a script's limit: interval (µs) and burst of requests, then of KiB (0: unlimited)."""
-    of_kib = (kib.interval_us, kib.burst) if kib else (0, 0)
-    return (rate.interval_us, rate.burst, *of_kib)
 
 
 def _history(status: int, player: Any, populations: Mapping[str, Any] | None, build: str) -> History | None:

@@ -13,7 +13,7 @@ from gateway.ledger.boards.board_rows import BoardOutcome, FamilyTerms
 from gateway.ledger.boards.lookups import load_boards
 from gateway.ledger.schema import family_openings
 from gateway.ledger.transaction import Operation, Query, Transaction
-from policies.limits import HourlyRate
+from policies.limits import HourlyRate, charged
 from policies.opened_board import OpenedBoard
 
 _o = family_openings.c
@@ -68,7 +68,7 @@ def open_for_player(
         opened, whole_at_us = rows[0] if rows else (0, 0)
         if opened >= limits.in_all:
             return PlayerOpening(OpeningOutcome.FULL)
-        wait_us, whole_at_us = _charged(limits.rate, whole_at_us, at_ms * 1000)
+        wait_us, whole_at_us = charged(limits.rate, whole_at_us, at_ms * 1000)
         if wait_us > 0:
             return PlayerOpening(OpeningOutcome.LIMITED, -(-wait_us // 1000))
         await tx.run(_PUT, family=terms.family, boards=opened + 1, whole_at_us=whole_at_us)
@@ -78,10 +78,3 @@ def open_for_player(
         return PlayerOpening(OpeningOutcome.OPENED)
 
     return work
-
-
-def _charged(rate: HourlyRate, whole_at_us: int, now_us: int) -> tuple[int, int]:
-    """Return the wait until one more fits, and when the limit is whole again after it (GCRA, µs)."""
-    # Capped at a whole burst, because one written while the clock ran ahead would shut everybody out.
-    arrival_us = min(max(whole_at_us, now_us), now_us + rate.interval_us * rate.burst)
-    return arrival_us + rate.interval_us * (1 - rate.burst) - now_us, arrival_us + rate.interval_us

@@ -17,7 +17,7 @@ from gateway.edge.moderation import decisions
 from gateway.edge.reads import board_reader
 from gateway.edge.submissions import submit
 from gateway.index.board_index import BoardIndex
-from gateway.index.limits.admission import LocalLimiter
+from gateway.index.limits.charging import LocalLimiter
 from gateway.runtime.settings import Settings
 from gateway.runtime.unexpected import FaultPlace
 from gateway.settlement import builds

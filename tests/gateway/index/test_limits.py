@@ -12,13 +12,8 @@ from hypothesis import strategies as st
 from redis import Redis
 
 from gateway.index import keys
-from gateway.index.limits.admission import (
-    Admission,
-    AdmissionRequest,
-    KeyedLimit,
-    LocalLimiter,
-    SubmissionLimits,
-)
+from gateway.index.limits.admission import Admission, AdmissionRequest, SubmissionLimits
+from gateway.index.limits.charging import KeyedLimit, LocalLimiter
 from gateway.index.limits.refusals import LocalCounts
 from gateway.index.limits.transfer_limit import TransferLimit, TransferQuota
 from gateway.index.scripts import script_source
@@ -240,7 +235,7 @@ async def test_a_refused_transfer_names_the_quota_without_room(
     """Of several the first, in transfers or in KiB, whichever takes longer. A refused transfer costs nothing."""
     limit = TransferLimit(client)
     if is_away:
-        monkeypatch.setattr(limit, "_script", away)
+        monkeypatch.setattr(limit._charges, "_script", away)
     few, many = Rate(per_minute=1, burst=2), Rate(per_minute=60, burst=1000)
     ours = TransferQuota("ours", "{t}:ours", requests=few, kib=many)
     theirs = TransferQuota("theirs", "{t}:theirs", requests=many, kib=Rate(per_minute=1, burst=5))

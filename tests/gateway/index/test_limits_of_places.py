@@ -6,7 +6,7 @@ from redis.asyncio import Redis
 
 from gateway.edge.admission.address import ClientName
 from gateway.edge.admission.seats import Seats
-from gateway.index.limits.admission import AddressLimit
+from gateway.index.limits.charging import AddressLimit
 from policies.limits import NETWORK_SHARE, Limits, Rate
 from tests.support.valkey import ValkeyServer
 

@@ -28,7 +28,7 @@ from gateway.edge.http import body
 from gateway.edge.problems import Problem
 from gateway.index import keys
 from gateway.index.connection import connect
-from gateway.index.limits.admission import LocalLimiter
+from gateway.index.limits.charging import LocalLimiter
 from gateway.recordings.recording_store import ASSETS, condemned_name, kept_name
 from gateway.runtime.settings import Settings
 from policies.errors import IndexUnavailable, RecordingLost
@@ -361,7 +361,7 @@ async def test_a_key_uploads_and_an_address_downloads_only_so_many_bytes(
         client = studio.harness.edge.index.client
         await client.flushall()
         if not is_redis_there:
-            monkeypatch.setattr(studio.harness.edge.asset_traffic._limit, "_script", away)
+            monkeypatch.setattr(studio.harness.edge.asset_traffic._limit._charges, "_script", away)
         assert [200, 429] == [(await studio.store(MAP)).status for _ in range(2)]
         async with RawConnection(studio.harness.authority) as connection:
             refused = await studio.raw(connection, MAP)
@@ -373,7 +373,7 @@ async def test_a_key_uploads_and_an_address_downloads_only_so_many_bytes(
         limit = '"address-download-bytes";q=716800;qu="content-bytes";w=42000'
         assert limit == (await read(url)).headers["RateLimit-Policy"]
         await client.flushall()
-        studio.harness.edge.asset_traffic._limit._local = LocalLimiter()
+        studio.harness.edge.asset_traffic._limit._charges._local = LocalLimiter()
         with monkeypatch.context() as fewer:
             fewer.setattr(asset_traffic, "DOWNLOAD_RATE", Rate(per_minute=1, burst=3))
             heads = [await studio.harness.send(Request("HEAD", url, b"")) for _ in range(4)]
