@@ -35,12 +35,12 @@ MARK_LOOKS = """() => {
 }"""
 """Marks texts and controls with what they look like, up to the root of the page; controls, and the first of each look."""
 
-JUDGE = """async () => {
+JUDGE = """async (chosen) => {
   const look = async (selector, chosen) => {
     axe.configure({ rules: [{ id: "color-contrast", selector }] });
     return axe.run({ resultTypes: ["violations", "incomplete"], elementRef: true, ...chosen });
   };
-  const { violations, incomplete } = await look("[data-first]", {});
+  const { violations, incomplete } = await look("[data-first]", chosen);
   const unjudged = incomplete.find((rule) => rule.id === "color-contrast")?.nodes ?? [];
   if (unjudged.length) {
     const alike = unjudged.map(({ element }) => `[data-look="${element.dataset.look}"]`).join();
@@ -51,9 +51,9 @@ JUDGE = """async () => {
 """Where axe-core cannot tell what lies behind the first of a look, it is asked about the others."""
 
 
-async def faults(page: Page) -> list[tuple[str, list[str]]]:
-    """Each rule that the page breaks, with the first places where."""
+async def faults(page: Page, *rules: str) -> list[tuple[str, list[str]]]:
+    """Each rule that the page breaks, of these or of all, with the first places where."""
     if not await page.evaluate("'axe' in window"):
         await page.evaluate(AXE_SCRIPT)
     await page.evaluate(MARK_LOOKS)
-    return await page.evaluate(JUDGE)
+    return await page.evaluate(JUDGE, {"runOnly": list(rules)} if rules else {})

@@ -85,7 +85,7 @@ async def look_at(visitor: Visitor, path: str) -> Seen:
     links = await page.locator("a").evaluate_all(LINKS_OF)
     if path in KINDS:
         await page.emulate_media(color_scheme="dark")
-        looks["dark"] = await faults(page)
+        looks["dark"] = await faults(page, "color-contrast")  # nothing but colours differs
         await page.emulate_media(color_scheme="light")
     await page.set_viewport_size(PHONE)
     phone_width = await page.evaluate("document.documentElement.scrollWidth")
