@@ -25,7 +25,7 @@ from tests.support.preloaded import Process
 from tests.support.valkey import ValkeyServer
 
 HOW_TO = Path(__file__).parents[2] / "docs" / "how-to" / "run-the-parts-apart.md"
-CLIENTS = 8
+CLIENTS = 5
 THINK_S = 0.1
 """Pause of a client between two rounds, so that the load leaves the machine to others."""
 
@@ -198,7 +198,7 @@ async def test_F27_a_rolling_restart_behind_a_proxy_loses_no_request(
             await is_up(house, each)
         with running(command(tmp_path, port, edges), tmp_path / "proxy.log"):
             async with loaded(authority) as load:
-                for at, each in (*enumerate(edges), *enumerate(edges)):
+                for at, each in enumerate(edges):
                     await load.has_reached(measured[each])
                     parts[at].send_signal(signal.SIGTERM)
                     assert 0 == await ended(parts[at])
@@ -208,7 +208,7 @@ async def test_F27_a_rolling_restart_behind_a_proxy_loses_no_request(
         assert {"ok": load.answered} == dict(load.outcomes)
         assert set() == load.acknowledged - house.states().keys()
         assert is_intact(house.ledger)
-    print(f"{proxy}: {load.answered} requests, 4 restarts, none lost")  # noqa: T201 - pytest -s shows it
+    print(f"{proxy}: {load.answered} requests, 2 restarts, none lost")  # noqa: T201 - pytest -s shows it
 
 
 async def is_up(house: Deployment, port: int) -> None:

@@ -15,9 +15,10 @@ from tests.support.ledger import is_intact
 from tests.support.oracle import History, Sent, Told
 from tests.support.postgres import APP, PostgresServer
 from tests.support.seeds import fault_seed
+from tests.support.thorough import examples
 from tests.support.valkey import running_valkey
 
-KILLS, KILLS_ON_POSTGRES = 12, 5
+KILLS, KILLS_ON_POSTGRES = examples(8), examples(4)
 CLIENTS = 4
 
 

@@ -16,7 +16,7 @@ from tests.support.harness import free_port, running_harness
 
 BOARDS = 5
 ROUNDS = 3
-SPANS = 3
+SPANS = 2
 """Windows of each board that are looked at in one comparison, drawn from all that can be read."""
 
 UNHURRIED = {"read_budget_ms": 1_000_000, "redis_timeout_ms": 5_000}

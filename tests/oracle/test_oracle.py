@@ -22,11 +22,12 @@ from tests.oracle.reads import Report
 from tests.oracle.stores import Stores, on_a_cluster, on_one_server
 from tests.support.cluster import ValkeyCluster
 from tests.support.postgres import PostgresServer
+from tests.support.thorough import examples
 from tests.support.valkey import ValkeyServer, running_valkey
 
 SEED = int(os.environ.get("ORACLE_SEED", "1"))
-OPERATIONS = 90
-ANSWERS = 200
+OPERATIONS = examples(60)
+ANSWERS = 120
 OURS = {"gateway", "validators", "replay", "policies", "scoregate"}
 
 
