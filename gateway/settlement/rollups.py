@@ -162,8 +162,16 @@ async def _note(tx: Transaction, rollup: Board, folds: Sequence[StandingFold], c
                 await forget_borders(tx, change)  # another process may have a policy with percentiles
 
 
+def has_window(rollup: Board, window: str) -> bool:
+    """Return whether a rollup has a window of this name. It has none of earlier seasons' after their change."""
+    try:
+        return _counts(rollup, window) and bool(window_named(rollup.policy, window))
+    except ValueError:
+        return False
+
+
 def _counts(rollup: Board, window: str) -> bool:
-    """Return whether the rollup has the window."""
+    """Return whether the rollup has windows of this one's kind."""
     return WindowKind(window.partition(":")[0]) in rollup.policy.windows
 
 

@@ -114,7 +114,7 @@ class Steward:
         self._sealer = Sealer(settings, ledger, clock=clock)
         self._boards = BoardKeeper(ledger, catalogue, clock=clock)
         self._wanted = BoardOpener(ledger, catalogue, clock=clock)
-        self._rollups = RollupKeeper(ledger, index, catalogue, clock=clock)
+        self._rollups = RollupKeeper(ledger, index, catalogue, failures, clock=clock)
         self._rules = RuleKeeper(ledger, index, catalogue, clock=clock)
         self._layout = LayoutUpgrade(index.client, catalogue.of_files.values)
         self._derivations = Derivations(
@@ -215,7 +215,7 @@ class Steward:
         return await self._collector.step()
 
     async def expire(self) -> int:
-        """End recordings past their retention and return how many events were passed."""
+        """End recordings past their retention; return the events passed, 0 if none are left."""
         return await self._expirer.step()
 
     async def open_boards(self) -> int:
@@ -227,7 +227,7 @@ class Steward:
         return await self._boards.close_due()
 
     async def count_plays(self) -> int:
-        """Count the runs of the last minute on boards of families and return how many events were passed."""
+        """Count the runs of the last minute on boards; return the events passed, 0 if none are left."""
         return await self._boards.count_plays()
 
     async def fill_filters(self) -> int:

@@ -23,12 +23,15 @@ from gateway.ledger.ledger import Ledger
 from gateway.ledger.queries import newest_seq
 from gateway.ledger.standings import rollup_borders, rollup_points
 from gateway.ledger.standings.rollup_history import rollup_as_of
+from gateway.ledger.standings.rollup_points import RollupChange, note_change
 from gateway.ledger.transaction import Transaction
 from gateway.settlement import rollups as settling
 from gateway.settlement.rollups import note_deletions
 from gateway.settlement.settle import Decision, settle
+from gateway.steward import rollups as keeping
 from gateway.steward.archive import refold, refold_points
 from gateway.steward.archive.refold import refold_board
+from gateway.steward.failures import Failures
 from gateway.steward.index.readable_windows import readable_windows
 from gateway.steward.rollups import RollupKeeper
 from policies.loader import Board
@@ -121,7 +124,10 @@ class Season:
             ranking_of=lambda name: tracks.get(name, tracks["track.a"]).ranking,
         )
         catalogue: Any = SimpleNamespace(board=self.board, families={"track": self.family})
-        self.stewards = [RollupKeeper(ledger, Nowhere(), catalogue, clock=self.clock) for _ in range(2)]
+        self.failures = Failures()
+        self.stewards = [
+            RollupKeeper(ledger, Nowhere(), catalogue, self.failures, clock=self.clock) for _ in range(2)
+        ]
 
     async def board(self, name: str) -> Board | None:
         return self.tracks.get(name) or self.rollups.get(name)
@@ -355,3 +361,38 @@ async def _happen(store: Store, tracks: dict[str, Board], before: list[Any], ste
             assert await season.expected(rollup) == standings, rollup
             assert await season.from_events(rollup) == standings, rollup
         assert [] == await store.sql("SELECT * FROM rollup_changes")
+
+
+async def test_a_window_that_fails_keeps_no_rollup_from_following_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """It is named and stays noted; one of seasons that the policy had earlier is of no use to anybody."""
+    earlier, failing = "season:202601150000", {"track.a"}
+    follow = keeping.follow_change
+
+    def follow_unless_failing(
+        rollup: Board, board: Ranking, change: RollupChange, *more: Any, **rest: Any
+    ) -> Any:
+        if change.board in failing:
+            raise ArithmeticError(change.board)
+        return follow(rollup, board, change, *more, **rest)
+
+    monkeypatch.setattr(keeping, "follow_change", follow_unless_failing)
+    store = SqliteStore(tmp_path / "ledger.sqlite3")
+    async with open_in(store) as ledger:
+        season = Season(store, ledger, family("descending", "first"))
+        await season.open()
+        for take in ("all-points", "all-sum"):
+            change = RollupChange(take, "track.a", earlier, 1)
+            await ledger.write(lambda tx, change=change: note_change(tx, change))
+        await season.score("track.a", "ada", 3, 0)
+        await season.score("track.b", "bob", 2, 0)
+        await season.settled()
+        left = await store.sql("SELECT DISTINCT board FROM rollup_changes")
+        assert ([("track.a",)], ("roll_up:track.a",)) == (left, season.failures.now())
+        assert [] == await store.sql(f"SELECT * FROM rollup_changes WHERE \"window\" = '{earlier}'")
+        assert {("bob", 10)} == {standing[1:3] for standing in await season.standings("all-points")}
+        failing.clear()
+        await season.settled()
+        assert await season.expected("all-points") == await season.standings("all-points")
+        assert () == season.failures.now()
