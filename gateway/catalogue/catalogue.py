@@ -125,10 +125,14 @@ class Catalogue:
         return self._known(name) is not None
 
     async def boards(self, names: Iterable[str]) -> Mapping[str, Board]:
-        """Return those of the named boards that exist. Raises LedgerUnavailable."""
+        """Return those of the named boards that exist, however many. Raises LedgerUnavailable."""
         distinct = list(dict.fromkeys(names))
-        boards = await asyncio.gather(*map(self.board, distinct))  # their lookups share a query
-        return {name: board for name, board in zip(distinct, boards, strict=True) if board}
+        found: dict[str, Board] = {}
+        for begin in range(0, len(distinct), READ_TOGETHER):  # or a long list would fill all places that wait
+            part = distinct[begin : begin + READ_TOGETHER]
+            boards = await asyncio.gather(*map(self.board, part))  # their lookups share a query
+            found |= {name: board for name, board in zip(part, boards, strict=True) if board}
+        return found
 
     def forget(self, names: Iterable[str]) -> None:
         """Have boards that were just changed read again when they are next used."""

@@ -24,7 +24,6 @@ from gateway.derived.webhooks.event_types import achievement_reached
 from gateway.index.feed.consumer_group import Mutation
 from gateway.ledger.derived import achievements, log, webhooks
 from gateway.ledger.derived.achievements import Achievement
-from gateway.ledger.derived.counts import counts_of
 from gateway.ledger.derived.log import LoggedEvent
 from gateway.ledger.index_pages import standings_of
 from gateway.ledger.ledger import Ledger
@@ -39,9 +38,6 @@ from policies.ranking import Ranking
 from policies.windows import window_at
 
 LOG_SLICE: Final = 1_000
-
-REPLAYED_AT_ONCE: Final = 50_000
-"""Submissions of boards that are replayed in one walk through the log: some tens of megabytes."""
 
 
 class Achievements:
@@ -80,24 +76,9 @@ class Achievements:
             if board.policy.rollup:
                 reached = await self._ledger.read(self._standing(board))
                 await self._record(reached, announce_after=since[board.name])
-        alone = [board for board in boards if not board.policy.rollup]
-        async for policies in self._replayed_together(alone):
-            async for achievement in reached_by_log(self._ledger, *policies):
-                await self._record([achievement], announce_after=since[achievement.board])
-
-    async def _replayed_together(self, boards: Sequence[Board]) -> AsyncIterator[list[Policy]]:
-        """Yield the policies of boards whose submissions may be in memory together, so that few walks do."""
-        policies: list[Policy] = []
-        submissions = 0
-        for board in boards:
-            attempts = (await self._ledger.read(counts_of(board.name))).attempts
-            if policies and submissions + attempts > REPLAYED_AT_ONCE:
-                yield policies
-                policies, submissions = [], 0
-            policies.append(board.policy)
-            submissions += attempts
-        if policies:
-            yield policies
+                continue
+            async for achievement in reached_by_log(self._ledger, board.policy):
+                await self._record([achievement], announce_after=since[board.name])
 
     def _standing(self, board: Board) -> Operation[list[Achievement]]:
         """Return the players among the first ten of the current windows for whom it is new."""
@@ -164,25 +145,19 @@ async def _is_own(tx: Transaction, reached: Achievement) -> bool:
     return is_by_submission and await was_joined(tx, reached.board, reached.player, reached.at_ms + 1)
 
 
-async def reached_by_log(ledger: Ledger, *policies: Policy) -> AsyncIterator[Achievement]:
-    """Yield the achievements of some boards in the order in which they were reached, from the log alone.
-
-    All boards take one walk through the log.
-    """
-    replays = {policy.board: await _replay_of(ledger, policy) for policy in policies}
-    after, is_newest = 0, False
-    while not is_newest:
-        events, after, is_newest = await ledger.read(log.events_after(after, count=LOG_SLICE))
+async def reached_by_log(ledger: Ledger, policy: Policy) -> AsyncIterator[Achievement]:
+    """Yield the achievements of a board in the order in which they were reached, from its log alone."""
+    joins = await join_history_of(ledger, policy.board) if policy.joins is Joins.REQUIRED else None
+    replay, after, is_cut = _Replay(policy, joins), 0, True
+    while is_cut:
+        events = await ledger.read(log.events_of_board(policy.board, after, count=LOG_SLICE))
         for event in events:
-            if event.difference and (replay := replays.get(event.board)):
+            if event.difference:
                 for achievement in replay.reached_by(event):
                     yield achievement
+        is_cut = len(events) == LOG_SLICE
+        after = events[-1].seq if is_cut else after
         await asyncio.sleep(0)
-
-
-async def _replay_of(ledger: Ledger, policy: Policy) -> _Replay:
-    joins = await join_history_of(ledger, policy.board) if policy.joins is Joins.REQUIRED else None
-    return _Replay(policy, joins)
 
 
 class _Replay:

@@ -40,6 +40,9 @@ FOLLOWED_AT_ONCE: Final = 8
 RECOVERED_SLICE: Final = 10_000
 """Events of the log that are searched at once for boards that changed."""
 
+RECOVERED_AT_ONCE: Final = 1_000
+"""Boards of which a consumer catches up at once."""
+
 QUIET_MS: Final = 5_000
 """The interval at which the positions in lanes are stored.
 
@@ -91,6 +94,7 @@ class ChangeFollower:
         self._noted_at_ms = 0
         self._noted: dict[int, int] = {}
         self._lags: dict[int, int] = {}
+        self._has_all: set[int] = set()
         self.name = consumer.name
         self._watch = LaneWatch(client, self.name, look_s=look_s)
         self._outdated = OutdatedBoards(ledger, catalogue, ReadKind.DUTIES)
@@ -101,6 +105,7 @@ class ChangeFollower:
         Raises a lane's error after all lanes had their turn.
         """
         projected = await self._ledger.read(log.projected_seq())
+        self._has_all.clear()
         await self._watch.look()
         following = [self._follow(lane) for lane in sorted(self._watch.busy - self._watch.unmarked)]
         try:
@@ -136,6 +141,8 @@ class ChangeFollower:
         boards = await self._catalogue.boards(name for name in by_board if name)
         feeding = (self._feed(group, boards.get(name), entries) for name, entries in by_board.items())
         await in_turns(feeding, at_once=1)
+        if taken.is_last:
+            self._has_all.add(lane)
         return len(taken.entries)
 
     async def _feed(self, group: ConsumerGroup, board: Board | None, entries: Sequence[GroupEntry]) -> None:
@@ -203,19 +210,21 @@ class ChangeFollower:
             after, upto = upto, min(newest, upto + RECOVERED_SLICE)
             changed = await self._ledger.read(log.boards_between(after, upto))
             missed = {name for name, last in changed.items() if is_missed(name, last)}
-            yield sorted(missed - yielded)
+            found = sorted(missed - yielded)
+            for begin in range(0, len(found), RECOVERED_AT_ONCE):
+                yield found[begin : begin + RECOVERED_AT_ONCE]
             yielded |= missed
 
     async def _note_quiet(self, projected: int) -> None:
-        """Store, now and then, that all events up to `projected` had their effect in the lanes at rest.
+        """Store, now and then, that all events up to `projected` had their effect in lanes without a backlog.
 
-        They were on the streams before this step looked at them.
+        They were on the streams before this step looked at them. A lane with steady changes is never at rest.
         """
         now_ms = self._clock()
         if now_ms - self._noted_at_ms < QUIET_MS:
             return
         at_rest = set(range(LANES)) - self._watch.busy
-        lanes = [lane for lane in at_rest if self._noted.get(lane, -1) < projected]
+        lanes = [lane for lane in at_rest | self._has_all if self._noted.get(lane, -1) < projected]
         if lanes:
             await self._ledger.write(lane_positions.advance(self.name, lanes, projected))
             self._noted |= dict.fromkeys(lanes, projected)

@@ -72,7 +72,12 @@ class ChangeBatch(NamedTuple):
     @property
     def is_at_rest(self) -> bool:
         """Whether everything up to `last_id` had its effect."""
-        return self.is_whole and not self.entries and not self.pending and not self.lag
+        return self.is_last and not self.entries
+
+    @property
+    def is_last(self) -> bool:
+        """Whether everything up to `last_id` had its effect once these entries have."""
+        return self.is_whole and not self.lag and self.pending == len(self.entries)
 
 
 class ConsumerGroup:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import bindparam, func, literal_column, select
 from sqlalchemy.dialects.postgresql import insert
 
 from gateway.ledger.queries import newest_seq
@@ -25,7 +25,7 @@ ALL_BOARDS: Final = ""
 
 _e, _s, _p = events.c, submissions.c, progress.c
 
-_AFTER = Query(
+_EVENT = (
     select(
         _e.seq,
         _e.submission_id,
@@ -41,9 +41,14 @@ _AFTER = Query(
         _s.stats,
     )
     .select_from(events.join(submissions, _s.submission_id == _e.submission_id))
-    .where(_e.seq > bindparam("after"), _e.seq <= bindparam("upto"))
     .order_by(_e.seq)
     .limit(bindparam("count"))
+)
+_AFTER = Query(_EVENT.where(_e.seq > bindparam("after"), _e.seq <= bindparam("upto")))
+_OF_BOARD = Query(
+    _EVENT.where(
+        _e.board == bindparam("board"), _e.seq > bindparam("after"), _e.player != literal_column("''")
+    )
 )
 _PLAYERS = Query(
     select(_s.seq, _s.board, _s.player)
@@ -105,6 +110,15 @@ def events_after(seq: int, *, count: int) -> Operation[LogSlice]:
     async def work(tx: Transaction) -> LogSlice:
         rows, upto, is_newest = await slice_of_log(tx, _AFTER, seq, count)
         return LogSlice([_event(row) for row in rows], upto, is_newest)
+
+    return work
+
+
+def events_of_board(board: str, after: int, *, count: int) -> Operation[list[LoggedEvent]]:
+    """Return the next events of one board's submissions after a sequence number."""
+
+    async def work(tx: Transaction) -> list[LoggedEvent]:
+        return [_event(row) for row in await tx.rows(_OF_BOARD, board=board, after=after, count=count)]
 
     return work
 

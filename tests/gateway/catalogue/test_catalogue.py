@@ -187,6 +187,17 @@ async def test_one_name_takes_one_place_however_many_ask_for_it(
     assert asking[0].cancelled()
 
 
+async def test_a_long_list_of_boards_waits_for_itself(policies: Policies, monkeypatch: pytest.MonkeyPatch):
+    """However many more they are than may wait or be kept, each is read once, and all are found."""
+    monkeypatch.setattr(rooms, "WAITING", 3)
+    monkeypatch.setattr(rooms, "READ_TOGETHER", 2)
+    names = [f"track.n{number}" for number in range(7)]
+    rows = Rows(*names)
+    found = await opened(policies, rows, [0.0], limit=2).boards([*names, "track.none", "tiny"])
+    assert [*names, "tiny"] == list(found)
+    assert [names[0:2], names[2:4], names[4:6], [names[6], "track.none"]] == rows.queries
+
+
 async def test_a_deleted_board_is_served_only_to_those_who_settle(policies: Policies):
     """An edge finds none; a worker finds it, since what was received before reaches its verdict."""
     rows = Rows("track.a")

@@ -17,7 +17,6 @@ from gateway.derived.achievements import TOP_RANKS, reached_by_log
 from gateway.derived.join_history import JoinHistory
 from gateway.index import keys
 from gateway.ledger.derived.achievements import achievements_of
-from gateway.ledger.derived.counts import BoardCounts, add_counts
 from gateway.ledger.derived.folded_rules import FOLDING, note_rules, rule_number
 from gateway.ledger.players.joins import JoinChange
 from gateway.runtime.lanes import lane_of
@@ -265,18 +264,17 @@ def test_who_was_on_a_board_is_told_for_every_moment():
     assert history.has_changed({"ada", "bob"}, 10, 20)
 
 
-async def test_a_loss_is_made_good_in_one_walk_through_the_log_for_many_boards(
-    stage, monkeypatch: pytest.MonkeyPatch
-):
-    """Each board gets what it alone would get; only boards with more runs than fit into memory take another walk."""
-    walked = []
-    events_after = folding.log.events_after
+async def test_a_loss_is_made_good_from_each_boards_own_events(stage, monkeypatch: pytest.MonkeyPatch):
+    """In slices, and however many other boards and lives of boards the log has."""
+    monkeypatch.setattr(folding, "LOG_SLICE", 3)
+    reads = []
+    events_of_board = folding.log.events_of_board
 
-    def counted(after: int, *, count: int) -> Any:
-        walked.append(after)
-        return events_after(after, count=count)
+    def counted(board: str, after: int, *, count: int) -> Any:
+        reads.append(board)
+        return events_of_board(board, after, count=count)
 
-    monkeypatch.setattr(folding.log, "events_after", counted)
+    monkeypatch.setattr(folding.log, "events_of_board", counted)
     lost, places = {}, {"tiny": stage.board}
     for number in range(3):
         name = f"other-{number}"
@@ -293,14 +291,8 @@ async def test_a_loss_is_made_good_in_one_walk_through_the_log_for_many_boards(
     boards = [places[name] for name in lost]
     consumer = folding.Achievements(stage.ledger, clock=stage.clock)
     await consumer.recover(boards, lost)
-    assert [0] == walked
+    assert [name for name in lost for _ in range(2)] == reads  # four events each
     found = stage.rows(
         "SELECT board, player, rank FROM achievements WHERE \"window\" = 'alltime' ORDER BY 1, 2"
     )
     assert [(name, f"p{rank}", rank + 1) for name in lost for rank in range(2)] == found
-
-    for name in lost:
-        await stage.ledger.write(lambda tx, name=name: add_counts(tx, name, BoardCounts(2, 2)))
-    monkeypatch.setattr(folding, "REPLAYED_AT_ONCE", 4)
-    await consumer.recover(boards, lost)
-    assert [0, 0, 0] == walked

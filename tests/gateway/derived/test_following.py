@@ -247,6 +247,63 @@ async def test_entries_that_were_trimmed_before_they_were_acknowledged_are_a_los
     assert 1 == len(heard.recovered)
 
 
+async def test_boards_are_caught_up_in_parts(stage, monkeypatch: pytest.MonkeyPatch):
+    """However many changed in one slice of the log; each once."""
+    monkeypatch.setattr(change_followers, "RECOVERED_AT_ONCE", 2)
+    one = follower(stage, Heard())
+    changed = {f"b{number}": number + 1 for number in range(5)}
+
+    async def boards_between(_tx: object) -> dict[str, int]:
+        return changed
+
+    monkeypatch.setattr(log, "boards_between", lambda _after, _upto: boards_between)
+    parts = [names async for names in one._changed_boards({}, range(LANES), 5)]
+    assert [["b0", "b1"], ["b2", "b3"], ["b4"]] == parts
+
+
+async def test_the_position_of_a_lane_that_always_has_changes_goes_on(stage, monkeypatch: pytest.MonkeyPatch):
+    """Every step finds some, so the lane is never at rest; what another steward holds keeps the position back."""
+    monkeypatch.setattr(change_followers, "QUIET_MS", 0)
+    heard = Heard()
+    one = follower(stage, heard, left_ms=600_000)
+    await one.step()
+    positions = []
+    for number in range(3):
+        await stage.score(f"p{number}", number)
+        newest = await stage.ledger.read(log.projected_seq())
+        await one.step()
+        positions.append(await position(stage) == newest)
+    assert [True] * 3 == positions
+    await stage.score("ada", 5)
+    dead = Heard()
+    dead.is_dead = True
+    known = await position(stage)
+    with pytest.raises(ConnectionError):
+        await follower(stage, dead, steward="two", left_ms=600_000).step()
+    await stage.score("bob", 7)
+    await one.step()
+    assert "bob" == heard.told[-1][0]
+    assert known == await position(stage)
+
+
+async def test_a_lane_with_more_changes_than_a_step_takes_keeps_its_position(
+    stage, monkeypatch: pytest.MonkeyPatch
+):
+    """What is still on the stream has had no effect yet."""
+    monkeypatch.setattr(change_followers, "QUIET_MS", 0)
+    monkeypatch.setattr(change_followers, "STREAM_SLICE", 3)
+    one = follower(stage, Heard())
+    await one.step()
+    await one.step()
+    known = await position(stage)
+    await stage.score("ada", 5)
+    await stage.score("bob", 7)  # each in two windows
+    assert 3 == await one.step()
+    assert known == await position(stage)
+    assert 1 == await one.step()
+    assert await stage.ledger.read(log.projected_seq()) == await position(stage)
+
+
 async def test_the_first_changes_of_a_lane_are_heard_or_caught_up(stage):
     """The group is made with them. If they are trimmed before that, the ledger has them."""
     heard = Heard()
