@@ -14,8 +14,8 @@ from policies.model import WindowKind
 from policies.opened_board import OpenedBoard, canonical_parameters
 from policies.windows import calendar_of
 
-_ANY_DAY_MS: Final = 1_767_225_600_000
-"""2026-01-01: any instant does to see whether `names` allows the names of a schedule."""
+_TRIED_DAYS_MS: Final = range(1_767_225_600_000, 2_145_916_800_000, 397 * 86_400_000)
+"""Days from 2026 to 2037, in other years and months, on which `names` has to allow a schedule's names."""
 
 
 def declared_boards(policy: FamilyPolicy) -> Iterator[OpenedBoard]:
@@ -61,8 +61,8 @@ def refuse_openings(document: PolicyDocument, family: Family) -> None:
     try:
         for opened in declared_boards(family.policy):
             _refuse_declared(family, opened)
-        for opened in scheduled_boards(family.policy, _ANY_DAY_MS):
-            _refuse_scheduled(family, opened)
+        if family.policy.schedule:
+            _refuse_schedule(family)
     except SettingRefused as refused:
         raise document.fault(refused.location, str(refused)) from None
 
@@ -75,7 +75,12 @@ def _refuse_declared(family: Family, opened: OpenedBoard) -> None:
         raise SettingRefused(str(refused), "boards", opened.rest, *location) from None
 
 
-def _refuse_scheduled(family: Family, opened: OpenedBoard) -> None:
-    if not family.is_named(opened.board):
-        message = f"`names` allows no board called {opened.rest}, as those of the schedule are"
+def _refuse_schedule(family: Family) -> None:
+    if isinstance(family.policy.names, tuple):
+        message = "a list of `names` comes to an end, and a schedule does not: give a pattern, or no names"
         raise SettingRefused(message, "schedule")
+    for at_ms in _TRIED_DAYS_MS:
+        for opened in scheduled_boards(family.policy, at_ms):
+            if not family.is_named(opened.board):
+                message = f"`names` allows no board called {opened.rest}, as those of the schedule are"
+                raise SettingRefused(message, "schedule")

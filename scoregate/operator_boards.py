@@ -5,16 +5,15 @@ from __future__ import annotations
 import getpass
 import os
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from gateway.edge.problems import Problem
 from gateway.edge.servers.family_requests import operation_of
-from gateway.ledger.boards.board_opening import BATCH_LIMIT
+from gateway.ledger.boards.board_opening import in_batches
 from gateway.ledger.boards.board_rows import BoardOutcome, BoardResult
 from gateway.ledger.ledger import Ledger
 from gateway.recordings.assets import Assets
@@ -62,7 +61,7 @@ class BoardOperator:
 
         An asset that is no digest is a path from `folder`. Raises LedgerUnavailable, RecordingsUnavailable.
         """
-        for batch in _batches(items):
+        for batch in in_batches(items):
             yield await self._perform(batch, folder)
 
     async def _perform(self, batch: Sequence[Mapping[str, Any]], folder: Path) -> list[BoardAnswer]:
@@ -155,9 +154,3 @@ def _answer(board: str, result: BoardResult) -> BoardAnswer:
         return BoardAnswer(board, result.outcome.value, None, version, is_done=True)
     detail = result.detail or ("no board has this name" if result.outcome is BoardOutcome.UNKNOWN else None)
     return BoardAnswer(board, "refused", detail, version)
-
-
-def _batches(items: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
-    rest = iter(items)
-    while batch := list(islice(rest, BATCH_LIMIT)):
-        yield batch

@@ -292,6 +292,7 @@ class Event:
     POLICY_REFUSED = "policy_refused"
     POLICIES_DIFFER = "policies_differ"
     BOARD_DIFFERS = "declared_board_differs"
+    BOARD_NOT_OPENED = "declared_board_not_opened"
     CLOCK_LEAPT = "clock_leapt"
     METRICS_UNSERVED = "metrics_unserved"
     FORWARDED_UNREAD = "forwarded_unread"

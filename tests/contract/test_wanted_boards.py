@@ -12,13 +12,14 @@ from structlog.testing import capture_logs
 
 from gateway.catalogue.catalogue import Catalogue
 from gateway.catalogue.family_terms import terms_of
+from gateway.ledger.boards import board_opening
+from gateway.ledger.boards.board_opening import open_boards
 from gateway.ledger.boards.life_changes import set_states
 from gateway.ledger.boards.lookups import boards_named
 from gateway.ledger.ledger import Ledger
-from gateway.steward import wanted_boards
 from gateway.steward.wanted_boards import BoardOpener
 from policies.loader import Policies, load_policies
-from policies.opened_board import BoardState, OpenedBoard
+from policies.opened_board import BoardState, NarrowedBounds, NarrowedScore, OpenedBoard
 from tests.support.families import change_boards
 from tests.support.stores import Store, open_in
 
@@ -47,7 +48,7 @@ async def test_wanted_boards_are_opened_once_whoever_opens_them(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Two stewards at once, a batch at a time, open each board once; the next day's comes an hour ahead, and a quiet round reads nothing."""
-    monkeypatch.setattr(wanted_boards, "BATCH_LIMIT", 2)
+    monkeypatch.setattr(board_opening, "BATCH_LIMIT", 2)
     declared = {rest: {"title": rest, "parameters": {"gap": 60}} for rest in "abc"}
     wanted, now_ms = policies(tmp_path, boards=declared, schedule="daily"), [NIGHT_MS - 1]
     async with open_in(store) as ledger:
@@ -104,3 +105,43 @@ async def test_what_became_of_a_wanted_board_stays(store: Store, tmp_path: Path)
         ("c", "open", b'{"gap":60}'),
         ("d", "open", b""),
     ] == shown
+
+
+async def test_what_a_policy_wants_and_does_not_get_is_logged(store: Store, tmp_path: Path):
+    """A board that somebody opened first without its times or bounds stays so; one that cannot be opened is named too.
+
+    What an operator closed or renamed, or gave times that the policy does not have, is on purpose.
+    """
+    bounds = {"score": {"maximum": 50}}
+    declared = {
+        "loose": {"title": "L", "bounds": bounds},
+        "tight": {"title": "T", "bounds": bounds},
+        "timed": {"title": "T"},
+        "shut": {"title": "S", "bounds": bounds},
+    }
+    wanted, now_ms = policies(tmp_path, boards=declared, schedule="daily"), [NIGHT_MS - 1]
+    terms = terms_of(wanted.families["track"])
+    at_fifty = NarrowedBounds(score=NarrowedScore(maximum=50))
+    async with open_in(store) as ledger:
+        first = [
+            OpenedBoard("track.2026-11-22", "track", "Today"),
+            OpenedBoard("track.loose", "track", "L"),
+            OpenedBoard("track.tight", "track", "T", bounds=at_fifty),
+            OpenedBoard("track.timed", "track", "T", closes_at_ms=NIGHT_MS + HOUR_MS),
+            OpenedBoard("track.shut", "track", "S"),
+        ]
+        await ledger.write(open_boards(terms, first, actor="server:eu", at_ms=1))
+        await ledger.write(set_states(terms, ["track.shut"], BoardState.CLOSED, actor="cli", at_ms=2))
+        with capture_logs() as lines:
+            assert [0, 0] == [await opener(ledger, wanted, now_ms).open_due() for _ in range(2)]
+        said = [
+            (line["board"], line["differs"]) for line in lines if line["event"] == "declared_board_differs"
+        ]
+        assert 2 * [("track.loose", ["bounds"]), ("track.2026-11-22", ["times"])] == said
+        steward, of_other = opener(ledger, wanted, now_ms), OpenedBoard("kart.a", "kart", "A")
+        with capture_logs() as lines:
+            assert 0 == await steward._open(wanted.families["track"], [of_other])
+    [line] = lines
+    assert ("declared_board_not_opened", "kart.a", "refused", "board: it is not of the family track") == tuple(
+        line[name] for name in ("event", "board", "outcome", "detail")
+    )

@@ -69,6 +69,9 @@ def test_declared_boards_are_what_the_file_says(tmp_path: Path):
         ),
         ({"schedule": "hourly"}, "schedule", "'daily', 'weekly' or 'monthly'"),
         ({"schedule": "weekly", "names": "[0-9]{4}-[0-9]{2}"}, "schedule", "no board called 2026-W01"),
+        ({"schedule": "daily", "names": "2026-[0-9]{2}-[0-9]{2}"}, "schedule", "no board called 2027-"),
+        ({"schedule": "daily", "names": "20[0-9]{2}-0[0-9]-[0-9]{2}"}, "schedule", "no board called 20"),
+        ({"schedule": "daily", "names": ["2026-01-01"]}, "schedule", "give a pattern, or no names"),
     ],
 )
 def test_boards_that_the_family_does_not_allow_are_refused_by_name(

@@ -81,6 +81,13 @@ def test_three_lines_make_a_rollup_and_each_board_of_the_family_knows_it(tmp_pat
         (PERCENTILES % ", ".join(f"{{at: {at}, points: 1}}" for at in range(21, 0, -1)), "", "at most 20"),
         ("{family: track}\nwindows: [daily]", "", "world.yaml:4: windows: a rollup has the windows"),
         ("{family: track}\noperator: sum", "", "world.yaml:4: operator: a rollup takes no runs"),
+        ("{family: track}\nseed: board", "", "world.yaml:4: seed: a rollup takes no runs"),
+        (
+            "{family: track}\nlimits: {player: {per_minute: 9, burst: 9}}",
+            "",
+            "world.yaml:4: limits: a rollup takes no runs",
+        ),
+        ("{family: track}\nrecordings: {refused_days: 9}", "", "world.yaml:4: recordings: a rollup takes no"),
         ("{family: track}\nwrites: trusted", "", "`rollup` and `writes: derived` need each other"),
     ],
 )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final, Self
+from itertools import islice
+from typing import Final, Self, TypeVar
 
 from sqlalchemy import select
 
@@ -34,6 +35,8 @@ from gateway.runtime.clock import rfc3339
 from policies.errors import SettingRefused
 from policies.opened_board import BoardState, OpenedBoard, family_named_by
 from policies.vocabulary import State
+
+T = TypeVar("T")
 
 BATCH_LIMIT: Final = 1_000
 """Most boards of one batch, so that other writes wait no longer for its commit than for a full group's."""
@@ -88,6 +91,13 @@ def open_boards(
         return results
 
     return work
+
+
+def in_batches(items: Iterable[T]) -> Iterator[list[T]]:
+    """Yield items in lists of at most BATCH_LIMIT."""
+    rest = iter(items)
+    while batch := list(islice(rest, BATCH_LIMIT)):
+        yield batch
 
 
 class BatchOpenings:
