@@ -37,11 +37,11 @@ def boards_in(path: Path, families: Mapping[str, Family]) -> Iterator[dict[str, 
 
 def _values(path: Path) -> Iterator[tuple[int, Any]]:
     """Yield each value of a JSON file with its number: the parts of a list or of `boards`, or the lines'."""
+    if path.suffix == ".jsonl":
+        yield from _lines(path)
+        return
     try:
         with path.open(encoding="utf-8-sig") as file:
-            if path.suffix == ".jsonl":
-                yield from ((line, json.loads(text)) for line, text in enumerate(file, 1) if text.strip())
-                return
             whole = json.load(file)
     except ValueError as error:
         raise SettingsError(f"{path}: not JSON: {error}") from None
@@ -49,6 +49,20 @@ def _values(path: Path) -> Iterator[tuple[int, Any]]:
     if not isinstance(listed, list):
         raise SettingsError(f"{path}: expected a list of boards, or an object with the list `boards`")
     yield from enumerate(listed, 1)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, Any]]:
+    """Yield the value of each line that is not empty, with the line's number."""
+    line = 0
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            for line, text in enumerate(file, 1):
+                if text.strip():
+                    yield line, json.loads(text.rstrip())
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{path}: not UTF-8 after line {line}: {error}") from None
+    except json.JSONDecodeError as error:
+        raise SettingsError(f"{path}:{line}: not JSON: {error.msg} at column {error.colno}") from None
 
 
 def _from_csv(path: Path, families: Mapping[str, Family]) -> Iterator[dict[str, Any]]:
@@ -79,7 +93,8 @@ def _board_of(row: Mapping[str, str], families: Mapping[str, Family]) -> dict[st
     item: dict[str, Any] = {"action": "open"}
     family = families.get(family_named_by(row["board"]) or "")
     filters = family.policy.metadata_filters if family else {}
-    for column, text in row.items():
+    # Parts first, so that a column of the whole wins over them wherever it stands.
+    for column, text in sorted(row.items(), key=lambda cell: -cell[0].count(".")):
         if not text:
             continue
         first, _, rest = column.partition(".")
@@ -89,11 +104,9 @@ def _board_of(row: Mapping[str, str], families: Mapping[str, Family]) -> dict[st
 
 
 def _put(part: dict[str, Any], names: list[str], value: Any) -> None:
-    """Put a value where the names lead to; a column of its own wins over a part of it."""
+    """Put a value where the names lead to."""
     for name in names[:-1]:
         part = part.setdefault(name, {})
-        if not isinstance(part, dict):
-            return
     part[names[-1]] = value
 
 

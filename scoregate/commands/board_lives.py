@@ -140,10 +140,14 @@ async def _perform(
     from scoregate.operator_boards import open_operator
 
     table = _Outcomes(as_json=as_json)
-    async with open_operator(settings) as operator:
-        async for answers in operator.perform_all(items, folder):
-            table.take(answers)
-    table.end()
+    try:
+        async with open_operator(settings) as operator:
+            async for answers in operator.perform_all(items, folder):
+                table.take(answers)
+    finally:
+        table.end()  # batches before a fault in the file stay done
+    if table.has_refused:
+        raise typer.Exit(1)
 
 
 class _Outcomes:
@@ -167,15 +171,19 @@ class _Outcomes:
         del self._rows[SHOWN:]
 
     def end(self) -> None:
-        """Print the table and the counts. Exits with status 1 if an operation was refused."""
-        if not self._as_json:
-            if self._rows:
-                show(map(_facts, self._rows), ("board", "outcome", "version", "detail"), as_json=False)
-            counts = ", ".join(f"{count} {outcome}" for outcome, count in self._counts.items())
-            if sum(self._counts.values()) > 1:
-                typer.echo(counts)
-        if self._counts.get("refused"):
-            raise typer.Exit(1)
+        """Print the table and the counts."""
+        if self._as_json:
+            return
+        if self._rows:
+            show(map(_facts, self._rows), ("board", "outcome", "version", "detail"), as_json=False)
+        counts = ", ".join(f"{count} {outcome}" for outcome, count in self._counts.items())
+        if sum(self._counts.values()) > 1:
+            typer.echo(counts)
+
+    @property
+    def has_refused(self) -> bool:
+        """Return whether an operation was refused."""
+        return bool(self._counts.get("refused"))
 
 
 def _facts(answer: BoardAnswer) -> Mapping[str, object]:

@@ -96,7 +96,8 @@ def board_rebuild(
     """Build boards anew from the ledger, and put them in place while they are read and written."""
     if bool(boards) == every:
         fail("name the boards to rebuild, or say --all")
-    finish(_rebuild_all(settings_beside(data_dir, is_writing=True), boards or [], console()))
+    if not finish(_rebuild_all(settings_beside(data_dir, is_writing=True), boards or [], console())):
+        raise typer.Exit(1)
 
 
 @app.command("check")
@@ -128,13 +129,27 @@ app.command("archive")(board_archive)
 app.command("export")(board_export)
 
 
-async def _rebuild_all(settings: Settings, names: Sequence[str], screen: Console) -> None:
-    """Rebuild the named boards, or all. Raises RebuildRefused, IndexUnavailable and LedgerUnavailable."""
+async def _rebuild_all(settings: Settings, names: Sequence[str], screen: Console) -> bool:
+    """Rebuild the named boards, or all; return False if some were passed over that are being rebuilt already.
+
+    Raises RebuildRefused for a named one, IndexUnavailable and LedgerUnavailable.
+    """
+    from policies.errors import RebuildRefused
+
+    has_built_all = True
     async with _open_stores(settings) as stores:
         async for board in stores.boards(names):
             is_cold = board.family is not None and (await stores.index.of(board).residency.state()).is_cold
-            if names or not is_cold:  # a cold board of a family is built when somebody asks for it
+            if is_cold and not names:
+                continue  # a cold board of a family is built when somebody asks for it
+            try:
                 await _rebuild(stores, board, screen)
+            except RebuildRefused as refused:
+                if names:
+                    raise
+                print_line(screen, str(refused))
+                has_built_all = False
+    return has_built_all
 
 
 async def _refold(settings: Settings, name: str, screen: Console) -> None:

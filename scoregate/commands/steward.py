@@ -75,6 +75,7 @@ async def _do_rounds(
         rounds.cancel()
         with suppress(asyncio.CancelledError):
             await rounds
-        duties = duties.under(policies)
-        is_in_force.set()
+        if not stopped.done():
+            duties = duties.under(policies)
+            is_in_force.set()
     reloading.cancel()

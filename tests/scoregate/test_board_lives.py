@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from gateway.ledger.boards import board_opening
 from policies.errors import SettingsError
-from scoregate import operator_boards
 from scoregate.cli import app
 from scoregate.commands import board_lives
 from tests.support.families import write_family
@@ -92,7 +92,7 @@ def test_a_board_has_a_whole_life_from_the_command_line(data: Path):
 
 def test_a_file_of_boards_is_opened_item_by_item(data: Path, monkeypatch: pytest.MonkeyPatch):
     """A table, lines and a list say the same; what is refused keeps nothing else from being opened, in batches."""
-    monkeypatch.setattr(operator_boards, "BATCH_LIMIT", 2)
+    monkeypatch.setattr(board_opening, "BATCH_LIMIT", 2)
     (data / "maps").mkdir()
     (data / "maps" / "spa.bin").write_bytes(b"spa")
     table = (
@@ -142,7 +142,7 @@ def test_boards_are_listed_in_order_and_by_their_metadata(data: Path, monkeypatc
     ]
     (data / "b.jsonl").write_text("\n".join(map(json.dumps, lines)))
     assert 0 == run("open", "--from", data / "b.jsonl").exit_code
-    monkeypatch.setattr(operator_boards, "BATCH_LIMIT", 1)
+    monkeypatch.setattr(board_opening, "BATCH_LIMIT", 1)
     assert (["a", "b", "c"], ["b", "a", "c"]) == (listed(), listed("--order", "newest"))
     assert (["b", "c"], []) == (
         listed("--filter", "level=0"),
@@ -188,13 +188,38 @@ def test_wrong_words_are_told_in_a_sentence(data: Path, words: tuple[str, ...], 
         ("b.json", "{}", ": expected a list of boards"),
         ("b.json", "[", ": not JSON"),
         ("b.jsonl", "7\n", ":1: expected a board to open"),
+        ("b.jsonl", '\n{"board": \n', ":2: not JSON: Expecting value at column 10"),
+        ("b.jsonl", "\udcff", ": not UTF-8 after line 0"),
         ("b.jsonl", '{"action": "delete", "board": "track.a"}\n', ":1: expected a board to open"),
     ],
 )
 def test_a_wrong_file_is_told_with_its_line(data: Path, name: str, text: str, fault: str):
     """It is an error of the file, and opens nothing."""
-    (data / name).write_text(text)
+    (data / name).write_text(text, errors="surrogateescape")
     result = run("open", "--from", data / name)
     assert isinstance(result.exception, SettingsError)
     assert f"{data / name}{fault}" in str(result.exception)
     assert [] == life(data)
+
+
+def test_what_was_done_before_a_fault_in_the_file_is_told(data: Path, monkeypatch: pytest.MonkeyPatch):
+    """The batches before it stay, with their table; the fault is named with its line."""
+    monkeypatch.setattr(board_opening, "BATCH_LIMIT", 2)
+    lines = [json.dumps({"board": f"track.{rest}", "title": rest}) for rest in "abc"]
+    (data / "b.jsonl").write_text("\n".join([*lines, "{"]))
+    result = run("open", "--from", data / "b.jsonl")
+    assert f"{data / 'b.jsonl'}:4: not JSON" in str(result.exception)
+    assert ["track.a", "track.b", "2"] == [line.split()[0] for line in result.output.splitlines()[1:]]
+    assert ["a", "b"] == listed()
+
+
+def test_a_column_of_the_whole_wins_over_its_parts(data: Path):
+    """Wherever it stands in the table; where its cell is empty, the parts count."""
+    head = "metadata,board,title,metadata.country,bounds.score,bounds.score.maximum"
+    (data / "b.csv").write_text(
+        f'{head}\n"{{""level"": 1}}",track.a,A,it,"{{""minimum"": 2}}",5\n,track.b,B,it,,5\n'
+    )
+    assert ["opened", "opened"] == [row["outcome"] for row in rows("open", "--from", data / "b.csv")]
+    assert [({"level": 1}, {"score": {"minimum": 2}}), ({"country": "it"}, {"score": {"maximum": 5}})] == [
+        (row["metadata"], row["bounds"]) for row in rows("list", "track")
+    ]

@@ -79,8 +79,12 @@ def test_rebuild_wants_to_be_told_which(house: Path, arguments: list[str]):
 
 
 def test_rebuild_is_refused_while_another_builds(house: Path, valkey: ValkeyServer):
-    """The line says so, and for how long at most."""
+    """The line says so, and for how long at most. Of all boards it is the only one that is passed over."""
     with valkey.client() as redis:
+        redis.set("lb:{32}:other:building", "another", px=20_000)
+        every = board("rebuild", "--all")
+        assert (1, 1) == (every.exit_code, every.output.count("other is already being rebuilt"))
+        assert "tiny: rebuilt 3 standings" in every.output
         redis.set("lb:{201}:tiny:building", "another", px=20_000)
         refused = board("rebuild", "tiny")
         assert isinstance(refused.exception, RebuildRefused)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -11,9 +12,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from gateway.catalogue.catalogue import Catalogue
 from gateway.deployment import run_files
 from gateway.deployment.policies_folder import noted_policies_folder
 from gateway.deployment.run_files import FOLDER, hang_up, noted, running_parts
+from gateway.runtime import forced_exit
+from gateway.runtime.settings import Settings
+from policies.loader import Policies
+from scoregate.commands.steward import _do_rounds
+from scoregate.parts import Signals
 from tests.support import boards, preloaded
 from tests.support.deployment import Deployment, deployed, ended, eventually
 from tests.support.logs import lines_of, logged
@@ -172,3 +181,21 @@ def test_N07_a_part_that_cannot_be_noted_runs_all_the_same(tmp_path: Path):
     assert [] == list((other / FOLDER).iterdir())
     with noted(tmp_path / "third", "edge"):
         assert 0o700 == (tmp_path / "third" / FOLDER).stat().st_mode & 0o777
+
+
+async def test_a_steward_that_ends_makes_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Only changed policies need another one, which would say at every end that they were reloaded."""
+    monkeypatch.setattr(forced_exit, "end_within", lambda *_: None)
+    signals, begun = Signals(), asyncio.Event()
+
+    class Duties:
+        catalogue = Catalogue(Policies({}))
+
+        async def run(self) -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+    rounds = asyncio.create_task(_do_rounds(Duties(), Settings(data_dir=tmp_path), signals, print))  # type: ignore[arg-type]
+    await begun.wait()
+    signals.end()
+    await asyncio.wait_for(rounds, 20)
