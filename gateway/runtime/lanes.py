@@ -12,6 +12,8 @@ It never changes: rows of the ledger and keys of the index name their lane. 256 
 nodes to share the work, and a walk over all of them is still cheap.
 """
 
+ALL_LANES: Final = frozenset(range(LANES))
+
 
 def lane_of(board: str) -> int:
     """Return the lane of a board: the CRC-32 of its name (ISO 3309, as in zlib and gzip), modulo `LANES`.

@@ -163,7 +163,7 @@ async def _note(tx: Transaction, rollup: Board, folds: Sequence[StandingFold], c
 
 
 def has_window(rollup: Board, window: str) -> bool:
-    """Return whether a rollup has a window of this name. It has none of earlier seasons' after their change."""
+    """Return whether a rollup has a window of this name. Its policy may have had other seasons before."""
     try:
         return _counts(rollup, window) and bool(window_named(rollup.policy, window))
     except ValueError:

@@ -54,13 +54,16 @@ class BoardKeeper:
         return closed
 
     async def count_plays(self) -> int:
-        """Count the runs of the last minute on boards of families and return how many events were passed."""
+        """Count the runs of the last minute on boards of families.
+
+        Return how many events were passed if there may be more of them, and 0 if all are counted.
+        """
         passed = 0
         for _ in range(STEPS):
             count = await self._ledger.write(plays.count_plays())
             passed += count
             if count < plays.SPAN:
-                break
+                return 0
         return passed
 
     async def fill_filters(self) -> int:

@@ -11,12 +11,10 @@ from typing import Final, NamedTuple
 
 from gateway.deployment.reference_clock import steady_ms
 from gateway.ledger.leases import LANE_PREFIX, Lease, lane_lease, lane_of_lease
-from gateway.runtime.lanes import LANES, lane_of
+from gateway.runtime.lanes import ALL_LANES, lane_of
 from gateway.runtime.telemetry import LEASES_LOST, Event, logger
 from gateway.steward.fencing import working_under
 from gateway.steward.rounds import Step
-
-ALL_LANES: Final = frozenset(range(LANES))
 
 _log = logger()
 

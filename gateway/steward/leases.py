@@ -18,6 +18,7 @@ from gateway.runtime.clock import Clock
 from gateway.runtime.lanes import LANES
 from gateway.runtime.settings import STEWARD_LEASE_S
 from gateway.runtime.telemetry import LEASES_HELD, LEASES_TAKEN_OVER, Event, logger
+from gateway.runtime.unexpected import FaultPlace, report
 from gateway.steward.held_leases import HeldLeases, kind_of
 from policies.errors import LedgerUnavailable
 
@@ -89,7 +90,7 @@ class StewardLeases(HeldLeases):
             except LedgerUnavailable as error:
                 _log.warning(Event.LEDGER_DOWN, part="leases", error=str(error))
             except Exception as error:  # noqa: BLE001 - without this loop the steward would do nothing any more
-                _log.warning(Event.DUTY_FAILED, duty="leases", error=f"{type(error).__name__}: {error}")
+                report(FaultPlace.DUTY, error, duty="leases")
             self._show()
             # A slow turn shortens the pause after it, or a busy database would make renewals rarer.
             next_ms = max(began_ms + self._lease_ms / RENEWALS, self._steady() + self._lease_ms / SHORTEST)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -24,6 +25,7 @@ from gateway.steward.failures import Failures
 from gateway.steward.index.anchoring import Anchoring
 from gateway.steward.leases import DutyLease, StewardLeases
 from gateway.steward.rounds import Round, Step
+from policies.errors import LeaseLost
 from policies.loader import Board
 
 TAKEN: Final = 64
@@ -101,7 +103,8 @@ class LedgerDuties:
         return await duty_round.step(await self._steps(_by_board(await self._due(duty)), step))
 
     async def _due(self, duty: BoardDuty, *, now_ms: int | None = None) -> list[DueDuty]:
-        with self._leases.working(DutyLease.AGENDA) as is_ours:
+        # Without the agenda's lease another steward follows it, and these lanes stay this one's.
+        with suppress(LeaseLost), self._leases.working(DutyLease.AGENDA) as is_ours:
             if is_ours:
                 await self._agenda.follow()
         now_ms = self._clock() if now_ms is None else now_ms

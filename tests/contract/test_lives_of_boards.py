@@ -98,7 +98,7 @@ async def test_every_reader_of_the_log_passes_over_the_lives_of_boards(
     policy = SimpleNamespace(policy=SimpleNamespace(recordings=SimpleNamespace(refused_days=0)))
     catalogue = Catalogue(Policies({"tiny": policy}))  # type: ignore[dict-item]
     expirer = Expirer(ledger, catalogue, clock=clock)
-    assert await stepped(expirer.step) >= 3
+    assert await stepped(expirer.step) >= 1  # nothing after the last slice
     assert newest == await ledger.read(log.position(f"{expiry.CONSUMER}0"))
 
     seen, upto, is_newest = [], 0, False

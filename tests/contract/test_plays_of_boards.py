@@ -17,8 +17,10 @@ from gateway.ledger.boards.board_rows import NEVER_PLAYED
 from gateway.ledger.boards.listing import BoardOrder, boards_of_family
 from gateway.ledger.boards.lookups import boards_named
 from gateway.ledger.boards.plays import HALF_LIFE_MS, UNIT, count_plays, plays_with, runs_lately
+from gateway.ledger.derived.log import position
 from gateway.ledger.standings.across_boards import RankRequest, ranks_of, standings_in_family, standings_on
 from gateway.settlement.settle import Decision, settle
+from gateway.steward import family_boards
 from gateway.steward.family_boards import BoardKeeper
 from policies.model import RankKind
 from policies.opened_board import BoardState
@@ -60,8 +62,12 @@ def test_a_board_that_was_never_played_is_last():
 
 
 async def test_runs_on_boards_of_families_are_counted_once(store: Store, monkeypatch: pytest.MonkeyPatch):
-    """By when they came; what was rejected at once counts for nothing, and a filtered list has the same order."""
+    """By when they came; what was rejected at once counts for nothing, and a filtered list has the same order.
+
+    A round asks for another one at once only if it did not come to the end of the log.
+    """
     monkeypatch.setattr(plays, "SPAN", 4)
+    monkeypatch.setattr(family_boards, "STEPS", 2)
     async with open_in(store) as ledger:
         batch = [track(rest, metadata={"class": "gt3"}) for rest in "abcd"]
         await ledger.write(open_boards(TRACKS, batch, actor="cli", at_ms=NOON_MS))
@@ -73,7 +79,8 @@ async def test_runs_on_boards_of_families_are_counted_once(store: Store, monkeyp
         await ledger.append(new_submission("of-a-file"))
         await ledger.append(new_submission("cheat", board="track.d", state=State.REJECTED))
         duties = BoardKeeper(ledger, SimpleNamespace(families={}), clock=lambda: NOON_MS)  # type: ignore[arg-type]
-        assert await ledger.read(queries.newest_seq()) == await duties.count_plays()
+        assert [8, 0] == [await duties.count_plays() for _ in range(2)]
+        assert await ledger.read(queries.newest_seq()) == await ledger.read(position(plays.CONSUMER))
         assert 0 == await ledger.write(count_plays())
         for filters in ([], [("class", "gt3")]):
             page = await ledger.read(boards_of_family("track", order=BoardOrder.PLAYED, filters=filters))

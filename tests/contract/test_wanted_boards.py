@@ -142,6 +142,9 @@ async def test_what_a_policy_wants_and_does_not_get_is_logged(store: Store, tmp_
         with capture_logs() as lines:
             assert 0 == await steward._open(wanted.families["track"], [of_other])
     [line] = lines
-    assert ("declared_board_not_opened", "kart.a", "refused", "board: it is not of the family track") == tuple(
-        line[name] for name in ("event", "board", "outcome", "detail")
-    )
+    assert (
+        "declared_board_not_opened",
+        "kart.a",
+        "refused",
+        "board: it is not of the family track",
+    ) == tuple(line[name] for name in ("event", "board", "outcome", "detail"))

@@ -16,12 +16,10 @@ from sqlalchemy.dialects.postgresql import insert
 
 from gateway.ledger.schema import Int64, Text, board_duties, standings
 from gateway.ledger.transaction import Operation, Query, Transaction
-from gateway.runtime.lanes import LANES, lane_of
+from gateway.runtime.lanes import ALL_LANES, LANES, lane_of
 
 WHOLE_BOARD: Final = ""
 """The window of a duty that concerns a board and none of its windows."""
-
-ALL_LANES: Final = frozenset(range(LANES))
 
 _d = board_duties.c
 _KEY: Final = ("duty", "board", "window")

@@ -81,15 +81,19 @@ class Ending(NamedTuple):
     digest: bytes | None
 
 
-def endings_after(seq: int, *, count: int) -> Operation[tuple[list[Ending], int]]:
-    """Return the next events of submissions after a sequence number, and the last event passed over."""
+def endings_after(seq: int, *, count: int) -> Operation[tuple[list[Ending], int, bool]]:
+    """Return the next events of submissions after a sequence number.
 
-    async def work(tx: Transaction) -> tuple[list[Ending], int]:
-        rows, upto, _ = await slice_of_log(tx, _LOG, seq, count)
-        return [
+    With them are the last event passed over, and whether it is the newest one.
+    """
+
+    async def work(tx: Transaction) -> tuple[list[Ending], int, bool]:
+        rows, upto, is_newest = await slice_of_log(tx, _LOG, seq, count)
+        endings = [
             Ending(event_seq, board, State(state), at_ms, digest)
             for event_seq, board, state, at_ms, digest in rows
-        ], upto
+        ]
+        return endings, upto, is_newest
 
     return work
 

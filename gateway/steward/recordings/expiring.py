@@ -31,7 +31,10 @@ class Expirer:
         self._lives_ms = sorted(life_ms for life_ms in lives_ms if life_ms is not None)
 
     async def step(self) -> int:
-        """Read one slice for each retention and return how many events were passed."""
+        """Read one slice for each retention.
+
+        Return how many events were passed by those after which there are more, and 0 if none are left.
+        """
         return sum([await self._pass(life_ms) for life_ms in self._lives_ms])
 
     def _kept_ms(self, board: str) -> int | None:
@@ -41,13 +44,14 @@ class Expirer:
     async def _pass(self, kept_ms: int) -> int:
         consumer, now_ms = f"{CONSUMER}{kept_ms // DAY_MS}", self._clock()
         after = await self._ledger.read(position(consumer)) or 0
-        events, upto = await self._ledger.read(endings_after(after, count=SLICE))
+        events, upto, is_last = await self._ledger.read(endings_after(after, count=SLICE))
         cutoff_ms = now_ms - kept_ms
         # Up to the first young event: the position must not pass one whose recording is still kept.
         young = next((at for at, event in enumerate(events) if event.at_ms > cutoff_ms), len(events))
         passed = events[:young]
         if young < len(events):
             upto = passed[-1].seq if passed else after
+            is_last = True
         if upto == after:
             return 0
         span = (after, upto)
@@ -55,7 +59,7 @@ class Expirer:
         if ended:
             RECORDINGS_COLLECTED.labels("expired").inc(ended)
             _log.info(Event.COLLECTED, expired=ended)
-        return len(passed) or 1
+        return 0 if is_last else len(passed) or 1
 
 
 def _life_ms(policy: Policy) -> int | None:

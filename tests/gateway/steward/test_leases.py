@@ -564,7 +564,9 @@ async def test_leases_are_kept_whatever_the_database_does(world: World, monkeypa
         keeping = asyncio.create_task(steward.keep())
         await asyncio.wait_for(steward.pause(60), 20)
         keeping.cancel()
-    assert ["ledger_unavailable", "duty_failed"] == [entry["event"] for entry in logs][:2]
+    assert ["ledger_unavailable", "unexpected"] == [entry["event"] for entry in logs][:2]
+    assert ("duty", "leases") == (logs[1]["place"], logs[1]["duty"])
+    assert isinstance(logs[1]["exc_info"], KeyError)
     assert 8 == counted(LEASES_HELD, "lane")
     assert 4 == counted(LEASES_HELD, "duty")
     await steward.give_up()

@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
+from gateway.ledger.derived import board_duties
+from gateway.ledger.derived.board_duties import BoardDuty, DueDuty
 from gateway.ledger.leases import NOBODY, lease_holders
 from gateway.runtime.settings import Settings
+from gateway.steward.agenda import Agenda
 from gateway.steward.duties import Steward
 from gateway.steward.failures import Failures
 from gateway.steward.leases import LEASE_NAMES, StewardLeases
@@ -102,6 +105,30 @@ async def test_a_board_whose_lane_was_lost_has_not_failed():
     failures = Failures()
     assert 2 == await Round("archive", failures).step({"lost": lost, "done": done})
     assert () == failures.now()
+
+
+async def test_whoever_lost_the_agenda_alone_goes_on_with_its_lanes(
+    duty: Duty, monkeypatch: pytest.MonkeyPatch
+):
+    """Another steward notes what becomes due; what is noted on these lanes is done here."""
+    looked: list[str] = []
+
+    async def lost(_self: Agenda) -> int:
+        raise LeaseLost
+
+    async def none_due(_tx: object) -> list[DueDuty]:
+        return []
+
+    def due(duty: BoardDuty, **_: object) -> Callable[[object], Any]:
+        looked.append(duty.value)
+        return none_due
+
+    monkeypatch.setattr(Agenda, "follow", lost)
+    monkeypatch.setattr(board_duties, "due", due)
+    steward = duty.steward
+    for step in (steward.see_to_top, steward.draw_audits, steward.anchor, steward.archive):
+        assert 0 == await step()
+    assert ["top", "audit", "anchor", "archive"] == looked
 
 
 async def test_a_steward_that_ends_in_order_gives_everything_back(own_settings: Settings):

@@ -16,7 +16,7 @@ from gateway.ledger.archive.windows import archived_windows_of
 from gateway.ledger.players.joins import put_join
 from gateway.ledger.players.memberships import change_membership
 from gateway.runtime.telemetry import Event
-from gateway.steward.failures import Failures
+from gateway.steward.failures import FORGOTTEN_S, Failures
 from gateway.steward.index.check import check
 from gateway.steward.index.rebuild import RebuildCounts, Rebuilder
 from gateway.steward.rounds import Round
@@ -216,6 +216,23 @@ def test_B03_what_fails_is_known_until_it_works_and_logged_each_minute(monkeypat
     assert ("archive:tiny",) == failures.now()
     failures.clear("archive", "tiny")
     assert () == failures.now()
+
+
+def test_a_failure_on_a_board_that_is_tried_no_more_is_forgotten(monkeypatch: pytest.MonkeyPatch):
+    """It may be due never again, or its lane may be another steward's; a whole duty is tried for ever."""
+    now_s = 1000.0
+    monkeypatch.setattr("gateway.steward.failures.time.monotonic", lambda: now_s)
+    failures = Failures()
+    for duty, board in (("archive", "one"), ("archive", "two"), ("seal", "")):
+        failures.note(duty, board, IndexUnavailable("no"))
+    now_s += FORGOTTEN_S - 1
+    failures.note("archive", "two", IndexUnavailable("no"))
+    assert ("archive:one", "archive:two", "seal") == failures.now()
+    now_s += 1
+    assert ("archive:two", "seal") == failures.now()
+    now_s += FORGOTTEN_S
+    failures.note("archive", "one", IndexUnavailable("no"))
+    assert ("archive:one", "seal") == failures.now()
 
 
 async def test_B03_a_board_that_takes_long_holds_up_no_other():
