@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from policies.choices import Writes
 from policies.fields import SortOrder
 from policies.judging import ALL_BITS, Transform
-from policies.model import Policy, Writes
+from policies.model import Policy
 from policies.replaying import BuildStatus, RecordingKind
 from policies.vocabulary import Mode
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from policies.choices import Writes
 from policies.family_policy import FamilyPolicy
 from policies.fields import SortOrder
-from policies.model import Policy, Writes
+from policies.model import Policy
 from policies.seeds import SeedOf
 from policies.vocabulary import Mode
 

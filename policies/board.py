@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from policies.model import Policy, Writes
+from policies.choices import Writes
+from policies.model import Policy
 from policies.opened_board import NO_CONTENT, BoardState, OpenedBoard
 from policies.ranking import Ranking
 from policies.seeds import SeedOf, board_seed

@@ -8,12 +8,13 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from policies.board import Board
+from policies.choices import Operator, TieBreak, Writes
 from policies.family import Family
 from policies.family_policy import FamilyPolicy, OpenedBy
 from policies.fields import SortOrder
 from policies.judging import TIME_VALIDATORS
 from policies.limits import Rate
-from policies.model import Operator, Policy, TieBreak, Writes
+from policies.model import Policy
 from policies.policy_changes import shown
 from policies.replaying import detection_probability
 from policies.rollups import Rollup, RollupTake

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from functools import cached_property
 from itertools import pairwise
 from types import MappingProxyType
@@ -18,6 +17,16 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from cronsim import CronSim, CronSimError
 from pydantic import Field, field_validator, model_validator
 
+from policies.choices import (
+    DetailRules,
+    Joins,
+    Operator,
+    RankKind,
+    TieBreak,
+    TieField,
+    WindowKind,
+    Writes,
+)
 from policies.defaults import SPREADS_OF_RANGE, SUM_LIMIT, completed
 from policies.errors import SettingRefused
 from policies.fields import BoardName, BuildName, Name, PolicySection, Score, SegmentName, SortOrder, StatName
@@ -41,6 +50,7 @@ from policies.replaying import Build, Replay, Verification
 from policies.rollups import Rollup
 from policies.rules import RULES, CompiledRules, Rule, compile_rules, refuse_unusable_rules
 from policies.seeds import SeedOf
+from policies.ties import refuse_coarse_slots, slot_lengths_ms
 from policies.vocabulary import SCORE_LIMIT, Mode
 
 RANKS_TO_LOSE = 100
@@ -49,102 +59,6 @@ each time."""
 
 SEASONS_LOOKED_AT = 24
 """Seasons that are checked for a minimum length."""
-
-
-class Operator(StrEnum):
-    """The way a player's promoted submissions become one standing.
-
-    `count` counts them, whatever their scores.
-    """
-
-    BEST = "best"
-    LATEST = "latest"
-    SUM = "sum"
-    COUNT = "count"
-
-
-class TieBreak(StrEnum):
-    """The rule between equal scores: time, exactly or in slots, or fields of the run's stats."""
-
-    FIRST = "first"
-    COMPOSITE = "composite"
-    FIELDS = "fields"
-
-
-class RankKind(StrEnum):
-    """The ranks of equal entries: consecutive (1 2 3 4), as in sports (1 2 2 4), or without gaps (1 2 2 3).
-
-    SQL calls these ROW_NUMBER, RANK and DENSE_RANK.
-    """
-
-    UNIQUE = "unique"
-    SPARSE = "sparse"
-    DENSE = "dense"
-
-
-class WindowKind(StrEnum):
-    """The time spans of a board. Days, ISO weeks and months begin at 00:00 in the board's time zone."""
-
-    ALLTIME = "alltime"
-    DAILY = "daily"
-    WEEKLY = "weekly"
-    MONTHLY = "monthly"
-    SEASON = "season"
-
-
-COMPOSITE_BEGIN_MS = 1_577_836_800_000
-"""2020-01-01, where the slots of time of an all-time board begin."""
-
-_HOUR_MS = 3_600_000
-COMPOSITE_SPANS_MS: Mapping[WindowKind, int] = MappingProxyType(
-    {
-        WindowKind.ALLTIME: 4_102_444_800_000 - COMPOSITE_BEGIN_MS,  # to 2100-01-01
-        WindowKind.DAILY: 25 * _HOUR_MS,
-        WindowKind.WEEKLY: (7 * 24 + 1) * _HOUR_MS,
-        WindowKind.MONTHLY: (31 * 24 + 1) * _HOUR_MS,
-        WindowKind.SEASON: (366 * 24 + 1) * _HOUR_MS,
-    }
-)
-"""The time (ms) that a window's slots cover: the longest window of its kind, with an hour for a change of
-clocks."""
-
-COMPOSITE_BITS = 53
-"""Bits of an integer that a ZSET score, an IEEE double, represents exactly."""
-
-
-class Joins(StrEnum):
-    """The condition for appearing on the board: none, or joining it first."""
-
-    OPEN = "open"
-    REQUIRED = "required"
-
-
-class Writes(StrEnum):
-    """The writers of the canonical board.
-
-    `verified`: clients, through a verified replay. `open`: clients, without a replay, each through a
-    moderator. `trusted`: only registered game servers, which may write to every board but the last kind.
-    `derived`: nobody, since the board is a rollup.
-    """
-
-    VERIFIED = "verified"
-    OPEN = "open"
-    TRUSTED = "trusted"
-    DERIVED = "derived"
-
-
-class TieField(PolicySection):
-    """A statistic that decides between equal scores, and its order."""
-
-    stat: StatName
-    order: Annotated[SortOrder, Field(strict=False)] = SortOrder.DESCENDING
-
-
-class DetailRules(PolicySection):
-    """The details that a submission may carry for readers: integers, and an object of so many bytes."""
-
-    integers: Annotated[int, Field(ge=0, le=64)] = 0
-    object_bytes: Annotated[int, Field(ge=0, le=1024)] = 0
 
 
 class Policy(PolicySection):
@@ -358,40 +272,15 @@ class Policy(PolicySection):
         if (self.tie_resolution_ms is not None) != (self.tie_break is TieBreak.COMPOSITE):
             raise ValueError("`tie_resolution_ms` belongs to `tie_break: composite`, which needs it")
         if self.tie_break is TieBreak.COMPOSITE:
-            self._refuse_coarse_slots(self.tie_resolution_ms or 0)
+            refuse_coarse_slots(self.operator, self.score, self.windows, self.tie_resolution_ms or 0)
         return self
-
-    def _refuse_coarse_slots(self, resolution_ms: int) -> None:
-        if self.operator in {Operator.SUM, Operator.COUNT}:
-            raise ValueError("`tie_break: composite` needs bounded scores, which sums and counts are not")
-        if not self._slots_left:
-            raise ValueError(
-                "`tie_break: composite` needs bounds less than 2^53 apart, to leave room for the time"
-            )
-        coarse = [
-            f"{slot_ms} ms in {kind.value}"
-            for kind, slot_ms in self.tie_resolutions_ms.items()
-            if slot_ms > resolution_ms
-        ]
-        if coarse:
-            raise ValueError(
-                f"scores from {self.score.minimum} to {self.score.maximum} leave {self._slots_left} of "
-                f"2^{COMPOSITE_BITS} values for the time: slots of {', '.join(coarse)}, longer than the "
-                f"`tie_resolution_ms` of {resolution_ms}"
-            )
-
-    @property
-    def _slots_left(self) -> int:
-        return int(2**COMPOSITE_BITS // (self.score.maximum - self.score.minimum + 1))
 
     @cached_property
     def tie_resolutions_ms(self) -> Mapping[WindowKind, int]:
         """Return how far apart (ms) each window can distinguish equal scores; empty if not composite."""
-        if self.tie_break is not TieBreak.COMPOSITE or not self._slots_left:
+        if self.tie_break is not TieBreak.COMPOSITE:
             return MappingProxyType({})
-        return MappingProxyType(
-            {kind: -(-COMPOSITE_SPANS_MS[kind] // self._slots_left) for kind in self.windows}
-        )
+        return slot_lengths_ms(self.score, self.windows)
 
     @model_validator(mode="after")
     def _of_groups(self) -> Self:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from policies.choices import TieBreak
 from policies.errors import SettingRefused
 from policies.fields import SortOrder
 from policies.judging import Bounds, Prior, Transform
-from policies.model import Policy, TieBreak
+from policies.model import Policy
 from policies.opened_board import NarrowedBounds, NarrowedScore
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from policies.choices import WindowKind
 from policies.declared_boards import AHEAD_MS, scheduled_title
 from policies.document import PolicyDocument
 from policies.errors import SettingRefused
 from policies.family import Family
 from policies.family_policy import FamilyPolicy
-from policies.model import WindowKind
 from policies.opened_board import OpenedBoard, canonical_parameters
 from policies.windows import calendar_of
 

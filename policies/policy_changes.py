@@ -8,9 +8,9 @@ from enum import StrEnum
 from typing import Any, Final
 
 from policies.board import Board
+from policies.choices import TieBreak
 from policies.errors import PolicyError
 from policies.family import Family
-from policies.model import TieBreak
 
 
 class Effect(StrEnum):

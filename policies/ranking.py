@@ -23,18 +23,11 @@ from typing import Final, NamedTuple
 
 import orjson
 
+from policies.choices import Operator, RankKind, TieBreak, TieField, WindowKind
 from policies.fields import SortOrder
-from policies.model import (
-    COMPOSITE_BEGIN_MS,
-    COMPOSITE_SPANS_MS,
-    Operator,
-    Policy,
-    RankKind,
-    TieBreak,
-    TieField,
-    WindowKind,
-)
+from policies.model import Policy
 from policies.rollups import Rollup
+from policies.ties import COMPOSITE_BEGIN_MS, COMPOSITE_SPANS_MS
 from policies.vocabulary import SCORE_LIMIT
 from policies.windows import Window, window_named
 

@@ -10,7 +10,8 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim
 
-from policies.model import Policy, WindowKind
+from policies.choices import WindowKind
+from policies.model import Policy
 
 FOREVER_MS = 2**53 - 1
 """End of the `alltime` window: the latest time that a double names exactly."""

@@ -10,10 +10,10 @@ from typing import Any, Final, TypeVar
 
 import typer
 
+from policies.choices import WindowKind, Writes
 from policies.errors import SettingsError
 from policies.family_policy import OpenedBy, refuse_pattern
 from policies.fields import SortOrder
-from policies.model import WindowKind, Writes
 from policies.seeds import SeedOf
 from policies.vocabulary import SCORE_LIMIT
 

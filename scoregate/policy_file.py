@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Final
 
 from policies.board import Board
+from policies.choices import Writes
 from policies.document import read_document
 from policies.errors import PolicyError, SettingsError
 from policies.family import Family
 from policies.family_policy import OpenedBy
 from policies.fields import SortOrder
 from policies.loader import load_policy
-from policies.model import Writes
 from policies.seeds import SeedOf
 from policies.vocabulary import SimulatorKind
 from scoregate.policy_answers import NewFamily, NewPolicy, NewReplay

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
 
+from policies.choices import Writes
 from policies.judging import TIME_VALIDATORS
-from policies.model import Policy, Writes
+from policies.model import Policy
 from policies.replaying import BuildStatus
 from policies.vocabulary import SEVERITIES, Finding, Mode, Reason, Severity, State, Verdict, VerdictKind
 from validators.abandonment import abandonment

@@ -32,8 +32,9 @@ from gateway.ledger.standings.ranks import RankedWindow
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.runtime.clock import Clock
 from gateway.shared_records import Standing
+from policies.choices import Joins, RankKind
 from policies.loader import Board
-from policies.model import Joins, Policy, RankKind
+from policies.model import Policy
 from policies.ranking import Ranking
 from policies.windows import window_at
 

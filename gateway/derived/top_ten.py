@@ -9,7 +9,7 @@ from typing import Final
 from gateway.derived.join_history import JoinHistory
 from gateway.ledger.derived.log import LoggedEvent
 from gateway.ledger.standings.history import Counting
-from policies.model import Operator
+from policies.choices import Operator
 from policies.ranking import BoardPlace, Ranking
 from policies.vocabulary import SCORE_LIMIT, State
 from policies.windows import Window

@@ -22,9 +22,9 @@ from gateway.runtime.bounded_cache import BOARDS_LIMIT, BoundedCache
 from gateway.runtime.concurrency import in_turns
 from gateway.runtime.lanes import lane_of
 from gateway.shared_records import Change, Standing, StoredBaseline
+from policies.choices import RankKind
 from policies.errors import IndexUnavailable
 from policies.loader import Board
-from policies.model import RankKind
 from policies.ranking import BoardPlace, Ranking
 from policies.vocabulary import State
 

@@ -33,8 +33,9 @@ from gateway.index.scripts import Script, index_boundary
 from gateway.index.versions import Version, Versions
 from gateway.runtime.concurrency import in_turns
 from gateway.shared_records import Change, Standing
+from policies.choices import RankKind
 from policies.errors import IndexNotWhole
-from policies.model import Policy, RankKind
+from policies.model import Policy
 from policies.ranking import BoardPlace, Ranking
 
 MOST_READ_PER_SHARD: Final = 1_000

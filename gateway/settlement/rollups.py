@@ -33,8 +33,8 @@ from gateway.ledger.standings.rollups import ShareChange, is_deleted, rollup_of,
 from gateway.ledger.submissions.work import PROJECT_AFTER_MS
 from gateway.ledger.transaction import Operation, Query, Transaction
 from gateway.shared_records import Change, Standing
+from policies.choices import WindowKind
 from policies.loader import Board
-from policies.model import WindowKind
 from policies.ranking import Ranking
 from policies.rollups import RollupTake
 from policies.vocabulary import Reason, State

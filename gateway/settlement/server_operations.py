@@ -29,9 +29,9 @@ from gateway.settlement.settle import (
     trusted,
 )
 from gateway.shared_records import Change
+from policies.choices import Operator
 from policies.errors import ScoregateError, StateConflict
 from policies.loader import Board
-from policies.model import Operator
 from policies.vocabulary import Reason, State
 
 SLICE: Final = 250

@@ -24,8 +24,9 @@ from gateway.ledger.ledger import Ledger
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.runtime.clock import Clock
 from gateway.steward.audits.auditing import next_audit_ms
+from policies.choices import WindowKind
 from policies.loader import Board
-from policies.model import Policy, WindowKind
+from policies.model import Policy
 from policies.opened_board import names_of_family
 from policies.vocabulary import Reason, State
 from policies.windows import FOREVER_MS, Window, calendar_of, window_named

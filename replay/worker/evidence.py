@@ -11,9 +11,10 @@ from gateway.ledger.judgement.bands import BandedRecording, Neighbour, put_and_f
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import VerificationLease
 from gateway.recordings.recordings import Recordings
+from policies.choices import Operator
 from policies.errors import RecordingLost, RecordingsUnavailable
 from policies.loader import Board
-from policies.model import Operator, Policy
+from policies.model import Policy
 from policies.replaying import RecordingKind
 from policies.vocabulary import Mode
 from replay.forensics.inputs import Inputs, inputs_of

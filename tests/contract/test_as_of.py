@@ -12,8 +12,8 @@ from gateway.ledger.standings.history import board_as_of, ranks_of
 from gateway.ledger.standings.rollup_history import rollup_as_of
 from gateway.settlement.joins import set_joined
 from gateway.settlement.settle import Decision, _decide_all, receive
+from policies.choices import RankKind
 from policies.loader import Board, load_policies
-from policies.model import RankKind
 from policies.opened_board import OpenedBoard
 from policies.ranking import Ranking
 from policies.vocabulary import Claim, Reason, State

@@ -23,11 +23,11 @@ from gateway.shared_records import Change
 from gateway.steward.recordings import expiring
 from gateway.steward.recordings.expiring import DAY_MS, Expirer
 from gateway.steward.seals.sealing import Sealer, seal_key_of
+from policies.choices import Operator
 from policies.errors import LedgerTampered
 from policies.fields import SortOrder
 from policies.limits import RecordingRetention
 from policies.loader import Policies, load_policies
-from policies.model import Operator
 from policies.opened_board import BoardState, OpenedBoard
 from policies.vocabulary import Reason, State
 from tests.contract.test_learning import Nowhere

@@ -10,8 +10,8 @@ from gateway.ledger import index_pages, queries
 from gateway.ledger.ledger import Ledger
 from gateway.settlement.settle import Decision, settle
 from gateway.shared_records import Change, StoredBaseline
+from policies.choices import Operator
 from policies.fields import SortOrder
-from policies.model import Operator
 from policies.vocabulary import Reason, State
 from tests.support.books import board_of
 from tests.support.ledger import NOON_MS, new_submission

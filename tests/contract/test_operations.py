@@ -19,9 +19,9 @@ from gateway.settlement.server_operations import (
     perform,
 )
 from gateway.shared_records import Change
+from policies.choices import Operator
 from policies.errors import KeyRevoked, NonceReused
 from policies.fields import SortOrder
-from policies.model import Operator
 from tests.support.books import CREDENTIAL, KEY_ID, a_removal, a_write, board_of, digest_of
 from tests.support.ledger import NOON_MS
 from tests.support.stores import Store, open_in

@@ -22,7 +22,7 @@ from gateway.ledger.standings.across_boards import RankRequest, ranks_of, standi
 from gateway.settlement.settle import Decision, settle
 from gateway.steward import family_boards
 from gateway.steward.family_boards import BoardKeeper
-from policies.model import RankKind
+from policies.choices import RankKind
 from policies.opened_board import BoardState
 from policies.vocabulary import Reason, State
 from tests.contract.test_boards_of_families import TRACKS, track

@@ -27,9 +27,9 @@ from gateway.steward.duties import Steward
 from gateway.steward.index.check import check
 from gateway.steward.index.comparison.difference import BoardView
 from gateway.wiring import open_index, open_ledger
+from policies.choices import RankKind
 from policies.errors import IndexUnavailable
 from policies.loader import Board, load_policies
-from policies.model import RankKind
 from policies.ranking import Ranking
 from policies.vocabulary import Reason, State
 from tests.support.clock import ShiftedClock

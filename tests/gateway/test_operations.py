@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from gateway.ledger import queries
 from gateway.settlement.server_operations import OperationsRefused, RefusalKind, ServerOperation
+from policies.choices import Operator
 from policies.errors import KeyRevoked, NonceReused
 from policies.fields import SortOrder
-from policies.model import Operator
 from policies.vocabulary import State
 from tests.support.books import (
     FREE_OPERATIONS,

@@ -19,8 +19,8 @@ from gateway.runtime.clock import wall_clock
 from gateway.shared_records import Change
 from gateway.steward.index.check import check
 from gateway.steward.index.comparison.difference import BoardView
+from policies.choices import Operator
 from policies.fields import SortOrder
-from policies.model import Operator
 from tests.support.books import FREE_OPERATIONS, Books, arrive, board_of, free_operation
 from tests.support.oracle import due, shown_on_board
 from tests.support.valkey import ValkeyServer

@@ -23,10 +23,10 @@ from gateway.ledger.submissions.work import PROJECT_AFTER_MS
 from gateway.settlement.joins import PROJECTIONS, show_joined
 from gateway.settlement.settle import Decision, settle
 from gateway.shared_records import Change
+from policies.choices import Operator
 from policies.errors import IndexUnavailable, LedgerUnavailable, StateConflict
 from policies.fields import SortOrder
 from policies.loader import Board
-from policies.model import Operator
 from policies.vocabulary import SCORE_LIMIT, TRANSITIONS, Reason, State
 from tests.support import boards
 from tests.support.books import Books, board_of

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from policies.model import COMPOSITE_BEGIN_MS, COMPOSITE_SPANS_MS, WindowKind
+from policies.choices import WindowKind
 from policies.ranking import Ranking, ReachedScore
+from policies.ties import COMPOSITE_BEGIN_MS, COMPOSITE_SPANS_MS
 from policies.windows import window_at
 from tests.support.policies import a_ranking
 

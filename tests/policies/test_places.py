@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.model import COMPOSITE_BEGIN_MS, COMPOSITE_SPANS_MS, WindowKind
+from policies.choices import WindowKind
 from policies.ranking import BoardPlace, Ranking, ReachedScore, player_at
+from policies.ties import COMPOSITE_BEGIN_MS, COMPOSITE_SPANS_MS
 from policies.vocabulary import SCORE_LIMIT
 from policies.windows import window_at
 from tests.support.policies import a_ranking

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from policies.choices import Writes
 from policies.document import read_document
 from policies.errors import PolicyError
 from policies.loader import load_policies, load_policy_in_folder
-from policies.model import Writes
 from policies.opened_board import OpenedBoard
 from policies.rollups import RollupTake
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.model import Policy, WindowKind
+from policies.choices import WindowKind
+from policies.model import Policy
 from policies.windows import FOREVER_MS, Calendar, window_at, window_named
 from tests.support.policies import a_policy
 

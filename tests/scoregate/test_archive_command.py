@@ -20,8 +20,8 @@ from gateway.runtime.clock import rfc3339, wall_clock
 from gateway.runtime.settings import Settings
 from gateway.settlement.settle import Decision, settle
 from gateway.wiring import load_policies, open_ledger
+from policies.choices import WindowKind
 from policies.errors import ArchiveRefused
-from policies.model import WindowKind
 from policies.vocabulary import Reason, State
 from policies.windows import window_at
 from scoregate.cli import app

@@ -12,9 +12,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from policies.advice import advice_on
+from policies.choices import Writes
 from policies.fields import SortOrder
 from policies.loader import load_board, load_policies
-from policies.model import Policy, Writes
+from policies.model import Policy
 from policies.vocabulary import SCORE_LIMIT, SimulatorKind
 from scoregate.cli import app
 from tests.support.game import MODULE

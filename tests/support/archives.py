@@ -15,9 +15,9 @@ from gateway.ledger.transaction import Operation
 from gateway.runtime.settings import Settings
 from gateway.settlement.settle import receive
 from gateway.steward.archive.archiving import Archiver, ranking_of
+from policies.choices import WindowKind
 from policies.fields import SortOrder
 from policies.loader import Board
-from policies.model import WindowKind
 from policies.vocabulary import Claim, State
 from policies.windows import FOREVER_MS, Window, window_at
 from tests.support import boards

@@ -28,9 +28,9 @@ from gateway.settlement.server_operations import (
 )
 from gateway.settlement.settle import Decision, _decide_all
 from gateway.shared_records import Change
+from policies.choices import Operator
 from policies.fields import SortOrder
 from policies.loader import Board
-from policies.model import Operator
 from policies.vocabulary import SCORE_LIMIT, Claim, Reason, State
 from tests.support import boards
 from tests.support.ledger import NOON_MS, ledger_in_memory

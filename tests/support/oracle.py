@@ -18,8 +18,9 @@ from gateway.ledger.schema import events, submissions
 from gateway.ledger.schema import standings as standings_table
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from gateway.runtime.clock import wall_clock
+from policies.choices import Operator
 from policies.fields import SortOrder
-from policies.model import Operator, Policy
+from policies.model import Policy
 from policies.vocabulary import TRANSITIONS, State
 from policies.windows import FOREVER_MS, window_at
 from tests.support.ledger import rows

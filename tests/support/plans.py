@@ -27,8 +27,8 @@ from gateway.ledger.definition import create_schema
 from gateway.ledger.schema import metadata
 from gateway.ledger.standings import folds, rollups
 from gateway.ledger.transaction import Query
+from policies.choices import Operator
 from policies.fields import SortOrder
-from policies.model import Operator
 from policies.rollups import RollupTake
 
 ROWS: Final = 1_000_000

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from policies.choices import Writes
 from policies.fields import SortOrder
 from policies.judging import (
     TIME_VALIDATORS,
@@ -21,7 +22,7 @@ from policies.judging import (
     StatRange,
     Transform,
 )
-from policies.model import Policy, Writes
+from policies.model import Policy
 from policies.replaying import Replay
 from policies.rules import Rule
 from policies.vocabulary import Expected, Finding, Mode, Reason, Severity, State

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from policies.choices import Writes
 from policies.judging import Modes
-from policies.model import Writes
 from policies.vocabulary import Expected, Finding, Mode, Reason, Severity, State, Verdict, VerdictKind
 from tests.support.submissions import a_policy, a_submission
 from validators.judge import judge, judge_verdict

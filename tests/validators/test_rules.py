@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from policies.choices import Writes
 from policies.judging import Bounds, Modes, StatRange
-from policies.model import Policy, Writes
+from policies.model import Policy
 from policies.rules import Rule
 from policies.vocabulary import Expected, Finding, Mode, Reason, Severity, State
 from tests.support.submissions import a_policy, a_submission

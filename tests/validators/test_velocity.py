@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from policies.fields import SortOrder
-from policies.model import Bounds
+from policies.judging import Bounds
 from policies.vocabulary import Reason
 from tests.support.submissions import a_policy, a_submission
 from validators.submission import History

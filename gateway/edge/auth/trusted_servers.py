@@ -19,9 +19,9 @@ from gateway.edge.problems import Problem, ProblemType
 from gateway.ledger.records import SERVER_CREDENTIAL
 from gateway.ledger.submissions.operations import ServerRequest
 from gateway.runtime.clock import Clock
+from policies.choices import Writes
 from policies.errors import KeyRevoked, NonceReused, OperationReused
 from policies.loader import Board
-from policies.model import Writes
 
 _DECOY: Final = signatures.load_server_public_key(
     bytes.fromhex("d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a")

@@ -22,8 +22,8 @@ from gateway.ledger.submissions import operations
 from gateway.ledger.submissions.operations import ServerRequest
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.settlement.joins import set_joined, show_joined
+from policies.choices import Joins
 from policies.loader import Board
-from policies.model import Joins
 
 
 async def show_join(request: web.Request) -> web.Response:

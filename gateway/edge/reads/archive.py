@@ -26,8 +26,8 @@ from gateway.ledger.reads import ReadKind
 from gateway.ledger.transaction import Operation
 from gateway.runtime.clock import rfc3339
 from gateway.shared_records import ScoreDistribution
+from policies.choices import RankKind
 from policies.loader import Board
-from policies.model import RankKind
 from policies.ranking import BoardPlace
 from policies.windows import FOREVER_MS, Window, window_named
 

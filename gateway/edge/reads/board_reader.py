@@ -20,8 +20,8 @@ from gateway.ledger.reads import ReadKind
 from gateway.ledger.standings import ranks
 from gateway.ledger.transaction import Operation
 from gateway.runtime.telemetry import LEDGER_PAGES, Event, label_of, logger
+from policies.choices import RankKind
 from policies.errors import IndexNotWhole, IndexUnavailable
-from policies.model import RankKind
 
 T = TypeVar("T")
 

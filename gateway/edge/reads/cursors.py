@@ -18,8 +18,8 @@ from pydantic import Field, TypeAdapter
 
 from gateway.edge.problems import Problem, ProblemType
 from gateway.index.board_index import Cut, Page
+from policies.choices import RankKind
 from policies.loader import Board
-from policies.model import RankKind
 from policies.ranking import BoardPlace
 
 _ALONE: Final = ("offset", "as_of", "friends", "players", "segment")

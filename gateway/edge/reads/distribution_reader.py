@@ -20,8 +20,8 @@ from gateway.ledger.index_pages import standings_of
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.standings.distribution import distribution_of
 from gateway.shared_records import WHOLE_SHARE, ScoreDistribution, Standing
+from policies.choices import RankKind
 from policies.errors import IndexNotWhole, IndexUnavailable
-from policies.model import RankKind
 from policies.ranking import BoardPlace
 
 ESTIMATED: Final = {"Scoregate-Source": "sketch"}

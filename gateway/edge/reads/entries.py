@@ -20,8 +20,8 @@ from gateway.edge.reads.filters import filter_of, filtered_around, filtered_page
 from gateway.edge.reads.history import instant_of, past_page
 from gateway.edge.reads.page_cache import PAGES, CachedPage, Render, RenderedPage, revalidated
 from gateway.index.board_index import Cut
+from policies.choices import RankKind, WindowKind
 from policies.loader import Board
-from policies.model import RankKind, WindowKind
 from policies.windows import window_at, window_named
 
 PAGE_LIMIT: Final = 100

@@ -18,9 +18,9 @@ from gateway.ledger.reads import ReadKind
 from gateway.ledger.standings.history import Counting, board_as_of, ranks_of
 from gateway.ledger.standings.rollup_history import rollup_as_of
 from gateway.runtime.clock import fault_of_rfc3339, parse_rfc3339, rfc3339
+from policies.choices import RankKind
 from policies.errors import HistoryTooLong
 from policies.loader import Board
-from policies.model import RankKind
 from policies.windows import Window, window_named
 
 TIMEOUT_S: Final = 20.0

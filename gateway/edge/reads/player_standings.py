@@ -39,9 +39,10 @@ from gateway.ledger.standings.across_boards import (
 from gateway.runtime.clock import rfc3339
 from gateway.runtime.concurrency import in_turns
 from gateway.runtime.telemetry import LEDGER_PAGES, label_of
+from policies.choices import RankKind, WindowKind
 from policies.errors import IndexNotWhole, IndexUnavailable
 from policies.loader import Board, Family
-from policies.model import Policy, RankKind, WindowKind
+from policies.model import Policy
 from policies.opened_board import BOARD_NAME_LENGTH, is_name_in_family
 from policies.windows import FOREVER_MS, window_at, window_named
 

@@ -17,8 +17,8 @@ from gateway.edge.wire import read_models
 from gateway.ledger.archive.windows import ArchivedWindow, readable_before
 from gateway.ledger.reads import ReadKind
 from gateway.runtime.clock import rfc3339
+from policies.choices import WindowKind
 from policies.loader import Board
-from policies.model import WindowKind
 from policies.windows import FOREVER_MS, Window, window_at
 
 PAGE_LIMIT: Final = 100

@@ -16,8 +16,8 @@ from gateway.ledger.records import NewSubmission, Receipt
 from gateway.ledger.submissions.operations import ServerRequest
 from gateway.runtime.clock import fault_of_rfc3339, parse_rfc3339, rfc3339
 from gateway.settlement.server_operations import PerformedOperation, RefusalKind, ServerOperation
+from policies.choices import Operator
 from policies.loader import Board
-from policies.model import Operator
 from policies.vocabulary import Claim, Reason, State
 from validators.bounds import is_score_possible
 from validators.judge import Judgement

@@ -23,10 +23,10 @@ from gateway.index.limits.open_runs import RunOpening
 from gateway.ledger import queries
 from gateway.runtime.clock import rfc3339
 from gateway.runtime.failpoints import Point, reach
+from policies.choices import Writes
 from policies.errors import NameTaken
 from policies.limits import Rate
 from policies.loader import Board
-from policies.model import Writes
 from policies.opened_board import BoardState
 from policies.replaying import BuildStatus
 from policies.seeds import SEED_BITS

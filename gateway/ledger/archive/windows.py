@@ -24,7 +24,7 @@ from gateway.ledger.schema import (
     submissions,
 )
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
-from policies.model import WindowKind
+from policies.choices import WindowKind
 from policies.vocabulary import State
 from policies.windows import FOREVER_MS, Window
 

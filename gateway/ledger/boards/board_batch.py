@@ -28,7 +28,7 @@ from gateway.ledger.derived.board_duties import BoardDuty, DueDuty, note
 from gateway.ledger.queries import newest_seq
 from gateway.ledger.schema import boards, events
 from gateway.ledger.transaction import Cells, Query, Transaction
-from policies.model import WindowKind
+from policies.choices import WindowKind
 from policies.opened_board import BoardState, OpenedBoard
 
 FIRST_LOOK_MS: Final = 10_000

@@ -11,7 +11,7 @@ from gateway.ledger.index_pages import fetch_listed, is_listed
 from gateway.ledger.schema import STANDS_IN_FAMILY, boards, standings
 from gateway.ledger.standings.ranks import RankedWindow, Slice
 from gateway.ledger.transaction import Operation, Query, Transaction
-from policies.model import RankKind
+from policies.choices import RankKind
 from policies.opened_board import BoardState, names_of_family
 from policies.ranking import Ranking
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gateway.ledger.standings.ranks import RankedWindow
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.shared_records import ScoreDistribution, position_at
-from policies.model import RankKind
+from policies.choices import RankKind
 from policies.ranking import BoardPlace, Ranking
 
 

@@ -18,8 +18,8 @@ from gateway.ledger.standings.rollups import Share, ShareChange, fold_shares, wi
 from gateway.ledger.submission_rows import stats_from
 from gateway.ledger.transaction import Query, Row, Transaction
 from gateway.shared_records import Standing
+from policies.choices import Joins, Operator
 from policies.fields import SortOrder
-from policies.model import Joins, Operator
 from policies.ranking import BoardPlace, Ranking, ReachedScore
 from policies.vocabulary import SCORE_LIMIT, State
 from policies.windows import FOREVER_MS, Window, calendar_of

@@ -16,8 +16,9 @@ from gateway.ledger.reads import ReadKind
 from gateway.ledger.schema import Int64, events, submissions
 from gateway.ledger.submission_rows import stats_from
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
+from policies.choices import Joins, RankKind
 from policies.errors import HistoryTooLong
-from policies.model import Joins, Policy, RankKind
+from policies.model import Policy
 from policies.ranking import Ranking, ReachedScore
 from policies.vocabulary import State
 from policies.windows import Window

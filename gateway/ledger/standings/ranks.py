@@ -25,7 +25,7 @@ from sqlalchemy import (
 
 from gateway.ledger.schema import anchored_windows, players, rank_anchors, rank_moves, standings
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
-from policies.model import RankKind
+from policies.choices import RankKind
 from policies.ranking import BoardPlace, Ranking
 
 FIRST: Final = BoardPlace(-(2**63), "")

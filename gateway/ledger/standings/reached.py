@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Select, func, select
 
+from policies.choices import Operator
 from policies.fields import SortOrder
-from policies.model import Operator
 from policies.vocabulary import SCORE_LIMIT
 
 

@@ -20,9 +20,9 @@ from gateway.ledger.standings.reached import within_limits
 from gateway.ledger.standings.rollups import board_range, rollup_of
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from gateway.shared_records import WHOLE_SHARE
+from policies.choices import Joins
 from policies.errors import HistoryTooLong
 from policies.family import Family
-from policies.model import Joins
 from policies.opened_board import BoardState
 from policies.ranking import Ranking
 from policies.rollups import PercentilePoints, RollupTake

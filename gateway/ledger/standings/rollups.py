@@ -15,8 +15,8 @@ from gateway.ledger.index_pages import fetch_listed, is_listed
 from gateway.ledger.schema import STANDS_IN_FAMILY, boards, rollup_points, standings
 from gateway.ledger.standings.reached import CountingColumns, select_reached, within_limits
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
+from policies.choices import Operator, WindowKind
 from policies.fields import SortOrder
-from policies.model import Operator, WindowKind
 from policies.opened_board import BoardState, names_of_family
 from policies.ranking import Ranking, ReachedScore
 from policies.rollups import Rollup, RollupTake

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.runtime.settings import Settings
 from gateway.steward.archive.archiving import QUIET_MS
-from policies.model import WindowKind
+from policies.choices import WindowKind
 from tests.support.attack import as_server, registered
 from tests.support.groups import call, token_of
 from tests.support.harness import Answer, Harness, free_port, running_harness

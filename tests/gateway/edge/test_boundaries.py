@@ -20,8 +20,8 @@ from gateway.edge.submissions.submit import _history, _submission
 from gateway.edge.submissions.submitted_recording import OPEN_RECORDING_BYTES
 from gateway.runtime.clock import parse_rfc3339
 from gateway.settlement.settle import Decision, settle
+from policies.choices import Operator
 from policies.fields import SortOrder
-from policies.model import Operator
 from policies.vocabulary import Claim, Reason, State
 from tests.contract.test_learning import Nowhere
 from tests.support.attack import CLAIM, INVALID, accept, honest, issued, refuse

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from gateway.runtime.settings import Settings
+from policies.choices import Writes
 from policies.defaults import SUM_LIMIT
 from policies.errors import PolicyError
 from policies.loader import load_board
-from policies.model import Writes
 from policies.vocabulary import SCORE_LIMIT
 from tests.support.attack import registered
 from tests.support.game import MODULE

@@ -22,7 +22,7 @@ from gateway.ledger.standings.ranks import FIRST
 from gateway.shared_records import Standing
 from gateway.steward.index.exact_ranks import HeadKeeper
 from policies import model
-from policies.model import RankKind
+from policies.choices import RankKind
 from policies.ranking import BoardPlace, Ranking
 from tests.gateway.index.test_order_and_projection import a_change
 from tests.support.ledger import ledger_in_memory

@@ -17,10 +17,11 @@ from gateway.index import keys
 from gateway.index.board_index import BoardIndex, CommittedRun, Cut
 from gateway.index.connection import connect
 from gateway.shared_records import Change, Standing, StoredBaseline
+from policies.choices import RankKind, TieBreak, WindowKind
 from policies.errors import IndexUnavailable
 from policies.fields import SortOrder
-from policies.model import COMPOSITE_BEGIN_MS, RankKind, TieBreak, WindowKind
 from policies.ranking import Ranking
+from policies.ties import COMPOSITE_BEGIN_MS
 from policies.vocabulary import State
 from tests.support.policies import EXACT_LIMIT, a_ranking
 from tests.support.standings import RANKING, a_standing

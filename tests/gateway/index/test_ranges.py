@@ -20,8 +20,8 @@ from gateway.index.groups.segments import SegmentBoards
 from gateway.index.windows.exact_distribution import ExactDistributions
 from gateway.index.windows.subsets import PlayerLookup
 from gateway.shared_records import Membership, Standing
+from policies.choices import RankKind, TieBreak
 from policies.fields import SortOrder
-from policies.model import RankKind, TieBreak
 from policies.ranking import BoardPlace, Ranking
 from tests.gateway.index.test_order_and_projection import REAL, Row, a_change, by_sql, every_rank, run_on
 from tests.support.policies import EXACT_LIMIT, a_ranking

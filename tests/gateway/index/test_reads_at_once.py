@@ -13,8 +13,8 @@ from redis.asyncio import Redis
 from gateway.index import keys
 from gateway.index.board_index import BoardIndex, CommittedRun, Index
 from gateway.shared_records import Change
+from policies.choices import RankKind
 from policies.errors import IndexNotWhole, IndexUnavailable
-from policies.model import RankKind
 from tests.gateway.index.test_order_and_projection import a_change
 from tests.support.policies import a_ranking
 from tests.support.standings import a_standing

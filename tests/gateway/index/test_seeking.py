@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gateway.index.board_index import BoardIndex, Cut, Entry, Page
 from gateway.shared_records import Change
-from policies.model import RankKind
+from policies.choices import RankKind
 from policies.ranking import BoardPlace
 from policies.vocabulary import State
 from tests.gateway.index.test_order_and_projection import TIE_BREAKS, run_on

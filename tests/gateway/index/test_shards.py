@@ -18,7 +18,7 @@ from gateway.index.groups.friends import Circles, FriendList
 from gateway.index.shards import ShardedIndex, shard_of
 from gateway.index.windows.subsets import PlayerLookup
 from gateway.shared_records import Standing
-from policies.model import RankKind, TieBreak
+from policies.choices import RankKind, TieBreak
 from policies.ranking import BoardPlace, Ranking
 from tests.gateway.index.test_order_and_projection import a_change, near_ties
 from tests.support.cluster import ValkeyCluster

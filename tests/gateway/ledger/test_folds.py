@@ -15,9 +15,9 @@ from gateway.ledger.sqlite.transaction import drive
 from gateway.ledger.standings import folds, reached
 from gateway.ledger.standings.folds import CountChange, read_slot, standing_in, with_one_more
 from gateway.settlement.settle import receive
+from policies.choices import Operator, TieBreak, WindowKind
 from policies.fields import SortOrder
 from policies.loader import Board
-from policies.model import Operator, TieBreak, WindowKind
 from policies.vocabulary import Claim, State
 from policies.windows import window_at
 from tests.support import boards

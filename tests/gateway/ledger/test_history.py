@@ -16,10 +16,10 @@ from gateway.ledger.standings.history import board_as_of
 from gateway.ledger.transaction import Operation
 from gateway.settlement.settle import _decide_all
 from gateway.shared_records import Change
+from policies.choices import Operator
 from policies.errors import HistoryTooLong
 from policies.fields import SortOrder
 from policies.loader import Board
-from policies.model import Operator
 from policies.vocabulary import SCORE_LIMIT, State
 from policies.windows import FOREVER_MS, window_named
 from tests.gateway.test_settlement import Books, board_of, decision, histories, play_out

@@ -12,8 +12,8 @@ from gateway.index import keys
 from gateway.ledger import index_pages, queries
 from gateway.ledger.judgement import learning
 from gateway.ledger.sqlite.transaction import drive
+from policies.choices import Operator
 from policies.fields import SortOrder
-from policies.model import Operator
 from policies.vocabulary import State
 from tests.support.books import Books, board_of
 from tests.support.ledger import NOON_MS, new_submission

@@ -19,9 +19,10 @@ from gateway.ledger.standings.ranks import Slice, around_of, before_of, behind_o
 from gateway.ledger.transaction import Transaction
 from gateway.shared_records import Standing
 from gateway.steward.index.anchoring import Anchoring
+from policies.choices import RankKind, TieBreak
 from policies.fields import SortOrder
-from policies.model import COMPOSITE_BEGIN_MS, RankKind, TieBreak
 from policies.ranking import BoardPlace, Ranking
+from policies.ties import COMPOSITE_BEGIN_MS
 from tests.support.ledger import ledger_in_memory
 from tests.support.policies import a_ranking
 from tests.support.standings import a_standing

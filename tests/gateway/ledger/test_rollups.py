@@ -28,8 +28,9 @@ from gateway.settlement.settle import Decision, _decide_all, receive
 from gateway.shared_records import Change
 from gateway.steward import rollups as rollup_keeping
 from gateway.steward.archive.refold import refold_board
+from policies.choices import WindowKind
 from policies.loader import Board
-from policies.model import Policy, WindowKind
+from policies.model import Policy
 from policies.opened_board import BoardState, OpenedBoard
 from policies.vocabulary import Claim, Reason, State
 from policies.windows import window_at

@@ -22,8 +22,8 @@ from gateway.ledger.transaction import Query
 from gateway.runtime.failpoints import Point, Unforeseen, arm
 from gateway.runtime.telemetry import Event
 from gateway.steward.archive import archiving
+from policies.choices import WindowKind
 from policies.errors import ArchiveRefused
-from policies.model import WindowKind
 from policies.ranking import BoardPlace
 from policies.vocabulary import State
 from policies.windows import FOREVER_MS, window_at

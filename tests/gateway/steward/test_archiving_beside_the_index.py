@@ -15,7 +15,7 @@ from gateway.steward.archive import archiving
 from gateway.steward.archive.archiving import Archiver
 from gateway.steward.archive.refold import refold_board
 from gateway.steward.index.check import check
-from policies.model import WindowKind
+from policies.choices import WindowKind
 from policies.vocabulary import State
 from policies.windows import Window, window_at
 from tests.support.archives import DAY_S, Shelf, a_board

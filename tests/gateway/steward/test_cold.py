@@ -38,9 +38,9 @@ from gateway.steward.duties import Steward
 from gateway.steward.index.check import check
 from gateway.steward.index.cold import ColdBoard
 from gateway.wiring import load_policies, open_index, open_ledger
+from policies.choices import RankKind
 from policies.errors import IndexNotWhole
 from policies.loader import Policies
-from policies.model import RankKind
 from policies.vocabulary import Reason, State
 from tests.support import boards
 from tests.support.clock import ShiftedClock

@@ -30,8 +30,8 @@ from gateway.steward.agenda import merged
 from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
 from gateway.wiring import open_index, open_ledger
+from policies.choices import RankKind
 from policies.loader import Board, load_policies
-from policies.model import RankKind
 from policies.opened_board import OpenedBoard
 from policies.vocabulary import Reason, State
 from tests.support.clock import ShiftedClock

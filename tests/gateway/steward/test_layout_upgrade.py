@@ -29,9 +29,9 @@ from gateway.steward.duties import Steward
 from gateway.steward.index import layout_upgrade
 from gateway.steward.index.layout_upgrade import LayoutUpgrade
 from gateway.wiring import load_policies, open_index, open_ledger
+from policies.choices import RankKind
 from policies.errors import IndexUnavailable
 from policies.loader import Policies
-from policies.model import RankKind
 from tests.support import boards
 from tests.support.clock import ShiftedClock
 from tests.support.cluster import ValkeyCluster

@@ -10,8 +10,8 @@ import pytest
 from gateway.ledger import index_pages
 from gateway.steward.archive import refold as refolding
 from gateway.steward.archive.refold import RefoldCounts, refold_board
+from policies.choices import WindowKind
 from policies.loader import Board
-from policies.model import WindowKind
 from policies.vocabulary import State
 from policies.windows import window_at
 from tests.support import boards

@@ -19,8 +19,8 @@ from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
 from gateway.steward.index.check import check
 from gateway.wiring import load_policies, open_index, open_ledger
+from policies.choices import WindowKind
 from policies.loader import Policies
-from policies.model import WindowKind
 from policies.vocabulary import State
 from policies.windows import window_at
 from tests.support import boards
