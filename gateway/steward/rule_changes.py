@@ -30,7 +30,8 @@ SLICE: Final = 64
 class RuleKeeper:
     """The duty to fold everything once under its rule, and to note the rule. Readers wait for the note.
 
-    It may be killed anywhere, and then begins again: what is folded already costs a look.
+    It may be killed anywhere, and then begins again: what is folded already costs a look. Boards are built
+    only once all are folded, and again after a failure: what is folded does not tell what is built.
     """
 
     def __init__(self, ledger: Ledger, index: Index, catalogue: Catalogue, *, clock: Clock) -> None:
@@ -39,6 +40,7 @@ class RuleKeeper:
         self._catalogue = catalogue
         self._clock = clock
         self._changed: list[str] = []
+        self._folded: dict[str, int] = {}
 
     async def step(self) -> int:
         """Follow the rule of the next board of a file or family that has another one; return how many.
@@ -69,6 +71,16 @@ class RuleKeeper:
         number = number_in_force(self._catalogue.policies, name)
         if number is None:
             return
+        if self._folded.get(name) != number:
+            await self._fold_all(name)
+            self._folded[name] = number
+        async for slice_ in self._slices(name):
+            for board in slice_.values():
+                await self._build(board)
+        await self._ledger.write(note_rules({name: number}))
+        del self._folded[name]
+
+    async def _fold_all(self, name: str) -> None:
         own = self._catalogue.of_files.get(name)
         rollup = own if own and own.policy.rollup else None
         is_noted = name in (await self._ledger.read(noted_rules())).numbers
@@ -76,10 +88,9 @@ class RuleKeeper:
             await self._ledger.write(note_rules({name: FOLDING}))
         if rollup:
             await self._fold(rollup)
-        else:
-            async for board in self._outdated(name):
-                await self._fold(board)
-        await self._ledger.write(note_rules({name: number}))
+            return
+        async for board in self._outdated(name):
+            await self._fold(board)
 
     async def _is_outdated(self, name: str) -> bool:
         async with aclosing(self._outdated(name)) as outdated:
@@ -105,8 +116,10 @@ class RuleKeeper:
         policy, clock = board.policy, self._clock
         family = self._catalogue.families.get(policy.rollup.family) if policy.rollup else None
         await refold_board(self._ledger, policy, clock=clock, tell=lambda _count: None, family=family)
+
+    async def _build(self, board: Board) -> None:
         if not await self._is_cold(board):
-            await Rebuilder(self._ledger, self._index.of(board), policy, clock=clock).rebuild()
+            await Rebuilder(self._ledger, self._index.of(board), board.policy, clock=self._clock).rebuild()
 
     async def _is_cold(self, board: Board) -> bool:
         """Return whether Redis has nothing of a board, so that nobody can read it from there."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from gateway.ledger.derived.folded_rules import FOLDING, note_rules, noted_rules
 from gateway.runtime.lanes import lane_of
 from gateway.runtime.settings import Settings
 from gateway.steward import rule_changes
-from policies.errors import LedgerUnavailable
+from policies.errors import IndexUnavailable, LedgerUnavailable
+from policies.model import Policy
 from tests.gateway.edge.test_families import SCORE, Studio, opening
 from tests.support.attack import registered
 from tests.support.feeds import sse
@@ -140,6 +142,46 @@ async def test_nobody_reads_a_board_by_another_order_until_it_is_folded(
             (standing["board"], standing["rank"]) for standing in page.body["standings"]
         ]
         assert 0 == await harness.steward().follow_rules()
+
+
+async def test_what_was_folded_and_could_not_be_built_is_built_before_anybody_reads_it(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    """A steward folds nothing twice for it, and another one that takes over builds it too."""
+    async with running_harness(settings) as harness:
+        studio = Studio(harness, await registered(harness))
+        await studio.done(opening("a"))
+        for player, score in (("ada", 10), ("bob", 25)):
+            await studio.write("track.a", player, score)
+        await follow_rules(harness)
+    write_all(settings.policies_dir, order="ascending")
+    folded, failing = [], {"track.a", "world"}
+    fold, build = rule_changes.refold_board, rule_changes.Rebuilder.rebuild
+
+    async def counted(ledger: Any, policy: Policy, **more: Any) -> Any:
+        folded.append(policy.board)
+        return await fold(ledger, policy, **more)
+
+    async def unless_failing(rebuilder: rule_changes.Rebuilder) -> Any:
+        if rebuilder._board in failing:
+            raise IndexUnavailable
+        return await build(rebuilder)
+
+    monkeypatch.setattr(rule_changes, "refold_board", counted)
+    monkeypatch.setattr(rule_changes.Rebuilder, "rebuild", unless_failing)
+    async with running_harness(settings) as harness:
+        steward = harness.steward()
+        for _ in range(12):  # each of four once, and those that fail several times
+            with suppress(IndexUnavailable):
+                await steward.follow_rules()
+        assert (1, 1) == (folded.count("track.a"), folded.count("world"))
+        assert {"track.a", "world"} <= {board for board in BOARDS if await refused(harness, board)}
+        failing.clear()
+        await follow_rules(harness)
+        assert (1, 2) == (folded.count("track.a"), folded.count("world"))
+        studio = Studio(harness, await registered(harness, "eu-2"))
+        for board in ("track.a", "world"):
+            assert [(1, "ada", 10), (2, "bob", 25)] == await studio.entries(board)
 
 
 async def test_readers_of_the_old_order_leave_while_a_board_is_folded(
