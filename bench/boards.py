@@ -32,7 +32,6 @@ from scoregate_client import ScoregateClient
 from bench.family_deployment import FamilyDeployment, database, family_deployment, server_client
 from bench.running_parts import RunningParts, running_parts
 from gateway.index import keys
-from gateway.ledger import queries
 from gateway.ledger.boards.board_opening import BATCH_LIMIT, open_boards
 from gateway.ledger.boards.board_rows import BoardOutcome, FamilyTerms
 from gateway.ledger.boards.listing import BoardOrder, boards_of_family
@@ -223,10 +222,9 @@ async def _rest(deployment: FamilyDeployment) -> None:
         asyncio.timeout(REST_S),
     ):
         while True:
-            newest = await ledger.read(queries.newest_seq())
-            seal = await ledger.read(newest_seal())
-            is_shown = newest == await ledger.read(log.projected_seq())
-            if is_shown and newest == (seal.last_seq if seal else 0) and not await redis.exists(*wanted):
+            projected, seal = await ledger.read(log.projected()), await ledger.read(newest_seal())
+            is_sealed = projected.newest == (seal.last_seq if seal else 0)
+            if is_sealed and projected.is_whole and not await redis.exists(*wanted):
                 return
             await asyncio.sleep(0.5)
 

@@ -104,16 +104,16 @@ class ChangeFollower:
 
         Raises a lane's error after all lanes had their turn.
         """
-        projected = await self._ledger.read(log.projected_seq())
+        projected = await self._ledger.read(log.projected())
         self._has_all.clear()
-        await self._watch.look()
+        await self._watch.look(projected.newest if projected.is_whole else None)
         following = [self._follow(lane) for lane in sorted(self._watch.busy - self._watch.unmarked)]
         try:
             done = sum(await in_turns(following, at_once=FOLLOWED_AT_ONCE))
         finally:
             DERIVED_LAG.labels(self.name).set(sum(self._lags.values()))
         done += await self._recover()
-        await self._note_quiet(projected)
+        await self._note_quiet(projected.upto)
         return done
 
     async def rebuild(self) -> None:

@@ -13,7 +13,7 @@ from gateway.index.lane_stream import grown_after, newest_ids, values_of
 from gateway.runtime.lanes import LANES
 
 LOOK_S: Final = 5.0
-"""Time between checks for what Redis lost: streams that are gone or began again, and marks."""
+"""Time between checks for what no event of the ledger says: streams that are gone or began again, marks."""
 
 _STREAMS: Final = {keys.lane_changes(lane): lane for lane in range(LANES)}
 
@@ -30,17 +30,26 @@ class LaneWatch:
         self._look_s = look_s
         self._look_at_s = 0.0
         self._ends: dict[int, str] = {}
+        self._shown: int | None = None
         self.busy: set[int] = set()
         self.unmarked: set[int] = set()
 
-    async def look(self) -> None:
-        """Find the lanes that have become busy."""
+    async def look(self, shown: int | None) -> None:
+        """Find the lanes that have become busy.
+
+        `shown` is the newest event of the ledger if all events are on the streams, else None. While it is
+        the same, nothing can have come.
+        """
         now_s = asyncio.get_running_loop().time()
         if now_s >= self._look_at_s:
             await self._look_at_all()
             self._look_at_s = now_s + self._look_s
-        ends = {key: self._ends.get(lane, "0-0") for key, lane in _STREAMS.items() if lane not in self.busy}
-        self.busy |= {_STREAMS[key] for key in await grown_after(self._client, ends)}
+        if shown is None or shown != self._shown:
+            ends = {
+                key: self._ends.get(lane, "0-0") for key, lane in _STREAMS.items() if lane not in self.busy
+            }
+            self.busy |= {_STREAMS[key] for key in await grown_after(self._client, ends)}
+        self._shown = shown
 
     def rest(self, lane: int, last_id: str) -> None:
         """Note that a lane needs nothing more than what comes after an entry."""

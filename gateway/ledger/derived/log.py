@@ -185,13 +185,25 @@ def move(consumer: str, seq: int, board: str = ALL_BOARDS) -> Operation[None]:
     return work
 
 
-def projected_seq() -> Operation[int]:
-    """Return the last event up to which the index has everything."""
+class ProjectedLog(NamedTuple):
+    """The last event up to which the index has everything, and the newest event."""
 
-    async def work(tx: Transaction) -> int:
+    upto: int
+    newest: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the index has everything."""
+        return self.upto == self.newest
+
+
+def projected() -> Operation[ProjectedLog]:
+    """Return how far the index has the log."""
+
+    async def work(tx: Transaction) -> ProjectedLog:
         [[unshown]] = await tx.rows(_UNSHOWN)
         newest = await newest_seq()(tx)
-        return newest if unshown is None else min(newest, int(unshown) - 1)
+        return ProjectedLog(newest if unshown is None else min(newest, int(unshown) - 1), newest)
 
     return work
 

@@ -20,7 +20,7 @@ from gateway.ledger.boards.board_opening import open_boards
 from gateway.ledger.boards.board_rows import FamilyTerms
 from gateway.ledger.derived import lane_positions, log
 from gateway.runtime.lanes import LANES, lane_of
-from gateway.settlement.settle import Decision, _decide_all
+from gateway.settlement.settle import Decision, _decide_all, project
 from policies.loader import Board, Policies
 from policies.opened_board import OpenedBoard
 from policies.vocabulary import Reason, State
@@ -51,9 +51,11 @@ class Heard:
         self.recovered += [since[board.name] for board in boards]
 
 
-def follower(stage, consumer: Heard, *, steward: str = "one", left_ms: int = 0) -> ChangeFollower:
+def follower(
+    stage, consumer: Heard, *, steward: str = "one", left_ms: int = 0, look_s: float = 0
+) -> ChangeFollower:
     catalogue = Catalogue(Policies({"tiny": stage.board}))
-    options = {"steward": steward, "clock": stage.clock, "left_ms": left_ms, "look_s": 0}
+    options = {"steward": steward, "clock": stage.clock, "left_ms": left_ms, "look_s": look_s}
     return ChangeFollower(stage.ledger, stage.index.client, catalogue, consumer, **options)
 
 
@@ -71,7 +73,7 @@ async def test_a_group_begins_from_the_ledger_and_then_hears_every_change_once(s
     await stage.score("before", 1)
     heard = Heard()
     one = follower(stage, heard)
-    head = await stage.ledger.read(log.projected_seq())
+    head = (await stage.ledger.read(log.projected())).upto
     assert 1 == await one.step()
     assert [head] == heard.recovered
 
@@ -80,6 +82,33 @@ async def test_a_group_begins_from_the_ledger_and_then_hears_every_change_once(s
     assert 4 == await one.step()
     assert [("ada", 5, 1), ("bob", 7, 1)] == heard.told
     assert (0, 0) == (await one.step(), pending(stage))
+
+
+async def test_redis_is_asked_nothing_until_the_ledger_has_more(stage):
+    """All that is on the streams follows from an event; what is on them before it is shown is looked for again."""
+    heard = Heard()
+    one = follower(stage, heard, look_s=60)
+    await stage.score("ada", 5)
+    for _ in range(3):
+        await one.step()
+    heard.told.clear()
+    asked = stage.redis.info("stats")["total_commands_processed"]
+    await one.step()
+    assert 1 == stage.redis.info("stats")["total_commands_processed"] - asked, "that of the question itself"
+
+    await stage.score("bob", 7)
+    await one.step()
+    assert [("bob", 7, 1)] == heard.told
+    of_cy, of_dee = [
+        await stage.ledger.write(_decided_only(stage, await stage.receive(player, 8)))
+        for player in ("cy", "dee")
+    ]
+    for (_, changes), told in ((of_cy, ("cy", 8, 1)), (of_dee, ("dee", 8, 2))):
+        await one.step()
+        await one.step()
+        assert await project(stage.ledger, stage.index, stage.board, changes)
+        await one.step()
+        assert told == heard.told[-1]
 
 
 async def test_how_far_behind_a_consumer_is_can_be_seen(stage, monkeypatch: pytest.MonkeyPatch):
@@ -179,7 +208,7 @@ async def test_a_loss_is_noticed_and_caught_up_from_the_ledger(stage, lose, monk
     await one.step()
     await one.step()  # finds nothing more, and notes it
     known = await position(stage)
-    assert await stage.ledger.read(log.projected_seq()) == known
+    assert await stage.ledger.read(log.projected()) == (known, known)
 
     await stage.score("bob", 7)
     await stage.score("cy", 8)
@@ -270,7 +299,7 @@ async def test_the_position_of_a_lane_that_always_has_changes_goes_on(stage, mon
     positions = []
     for number in range(3):
         await stage.score(f"p{number}", number)
-        newest = await stage.ledger.read(log.projected_seq())
+        newest = (await stage.ledger.read(log.projected())).upto
         await one.step()
         positions.append(await position(stage) == newest)
     assert [True] * 3 == positions
@@ -301,7 +330,7 @@ async def test_a_lane_with_more_changes_than_a_step_takes_keeps_its_position(
     assert 3 == await one.step()
     assert known == await position(stage)
     assert 1 == await one.step()
-    assert await stage.ledger.read(log.projected_seq()) == await position(stage)
+    assert (await stage.ledger.read(log.projected())).upto == await position(stage)
 
 
 async def test_the_first_changes_of_a_lane_are_heard_or_caught_up(stage):
