@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gateway.edge.admission.turnstile import Turnstile
 from gateway.edge.auth import signatures
-from gateway.edge.auth.trusted_servers import ServerHead, authenticate_writer
+from gateway.edge.auth.trusted_servers import ServerHead, authenticate_for_family, authenticate_writer
 from gateway.edge.routes import ROUTES, Caller, Route
-from gateway.edge.servers import server_operations
+from gateway.edge.servers import board_operations, server_operations
 from gateway.edge.servers.board_operations import BODY_BYTES
 from gateway.edge.submissions.submitted_recording import body_limit
 from gateway.runtime.settings import Settings
@@ -33,6 +33,7 @@ CONTINUE = {"Expect": "100-continue"}
 SIGNED = {Caller.RUN, Caller.SERVER}
 ROUTES_SIGNED = [route for route in ROUTES if route.caller in SIGNED]
 SCOPE = (403, "scope-forbidden")
+FAMILY_BOARDS = "/v1/families/track/boards"
 
 
 @pytest.fixture
@@ -215,7 +216,7 @@ async def test_another_body_than_the_signed_one_is_not_kept(harness: Harness):
 async def test_what_is_left_of_a_refused_body_is_no_request(harness: Harness):
     """A client that sends on after its refusal has nothing answered: not the rest of its body, and no request in it."""
     private = await registered(harness)
-    path = "/v1/families/track/boards"
+    path = FAMILY_BOARDS
     body = json.dumps({"operation": "o" * 8, "boards": []}).encode().ljust(BODY_BYTES)
     signed = harness.server_signed(private, "eu-1", {}, path=path, body=body)
     hostile = forged(replace(signed, path=path, body=body))
@@ -225,6 +226,31 @@ async def test_what_is_left_of_a_refused_body_is_no_request(harness: Harness):
         assert INVALID == told(await connection.answer())
         await connection.send(smuggled)
         assert await connection.is_closed(), "the rest of the body was waited for, or answered"
+
+
+async def test_a_body_stops_coming_while_its_signature_is_looked_at(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """The edge stops taking bytes from a client that sends two megabytes while the head is still looked at."""
+    taken: list[int] = []
+
+    async def until_it_is_full(request: web.Request, family: str) -> ServerHead:
+        async def is_paused() -> bool:
+            return request.protocol._reading_paused
+
+        await until(is_paused)
+        taken.append(request.content.total_bytes)
+        return await authenticate_for_family(request, family)
+
+    monkeypatch.setattr(board_operations, "authenticate_for_family", until_it_is_full)
+    private = await registered(harness)
+    signed = harness.server_signed(private, "eu-1", {}, path=FAMILY_BOARDS, body=b" " * BODY_BYTES)
+    hostile = forged(replace(signed, path=FAMILY_BOARDS, body=b" " * BODY_BYTES))
+    async with RawConnection(harness.authority) as connection:
+        sending = asyncio.create_task(connection.send(as_bytes(hostile, harness.authority)))
+        assert INVALID == told(await connection.answer())
+        await asyncio.gather(sending, return_exceptions=True)
+    assert 0 < taken[0] <= BODY_BYTES // 2
 
 
 async def test_a_refusal_of_a_whole_request_keeps_its_connection(harness: Harness):
