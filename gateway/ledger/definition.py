@@ -12,7 +12,8 @@ from typing import Final
 from sqlalchemy.dialects import sqlite as dialect
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from gateway.ledger.schema import SCHEMA_VERSION, SQLITE_TRIGGERS, metadata
+from gateway.ledger.append_only import SQLITE_TRIGGERS
+from gateway.ledger.schema import SCHEMA_VERSION, metadata
 
 _VERSION_TABLE: Final = (
     "CREATE TABLE alembic_version "
