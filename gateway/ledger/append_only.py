@@ -1,4 +1,4 @@
-"""The triggers that keep the history in SQLite from being rewritten. PostgreSQL has its own, by the migrations."""
+"""The triggers that keep the history in SQLite from being rewritten; migrations have PostgreSQL's."""
 
 from __future__ import annotations
 

@@ -1,0 +1,83 @@
+"""Tables of players: their names, friends and groups, and the boards that they joined."""
+
+from __future__ import annotations
+
+from sqlalchemy import Column, Table
+
+from gateway.ledger.schema.base import Int64, Text, metadata, required
+
+players = Table(
+    "players",
+    metadata,
+    Column("player", Text, primary_key=True),
+    required("name", Text),
+    required("created_at_ms", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+taken_names = Table(
+    "taken_names",
+    metadata,
+    Column("name_key", Text, primary_key=True),
+    required("player", Text),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+"""Display names by what they look like (`gateway.edge.players.names`), if a deployment wants unique ones."""
+
+friends = Table(
+    "friends",
+    metadata,
+    Column("player", Text, primary_key=True),
+    Column("friend", Text, primary_key=True),
+    required("at_ms", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+friend_lists = Table(
+    "friend_lists",
+    metadata,
+    Column("player", Text, primary_key=True),
+    required("version", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+memberships = Table(
+    "memberships",
+    metadata,
+    Column("board", Text, primary_key=True),
+    Column("player", Text, primary_key=True),
+    required("version", Int64),
+    required("segments", Text),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+joins = Table(
+    "joins",
+    metadata,
+    Column("board", Text, primary_key=True),
+    Column("player", Text, primary_key=True),
+    required("is_joined", Int64),
+    required("actor", Text),
+    required("at_ms", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+"""Who is on a board now."""
+
+join_changes = Table(
+    "join_changes",
+    metadata,
+    Column("board", Text, primary_key=True),
+    Column("player", Text, primary_key=True),
+    Column("revision", Int64, primary_key=True, autoincrement=False),
+    required("is_joined", Int64),
+    required("at_ms", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+"""When each player of a board joined or left, the newest of many changes."""
