@@ -28,6 +28,7 @@ from gateway.settlement.settle import Decision, _decide_all, receive
 from gateway.shared_records import Change
 from gateway.steward import rollups as rollup_keeping
 from gateway.steward.archive.refold import refold_board
+from gateway.steward.failures import Failures
 from policies.choices import WindowKind
 from policies.loader import Board
 from policies.model import Policy
@@ -334,7 +335,7 @@ def test_boards_that_change_all_the_time_keep_no_other_waiting(monkeypatch: pyte
         return None  # so that a change is followed by being dropped
 
     catalogue: Any = SimpleNamespace(board=unknown, families={})
-    keeper = rollup_keeping.RollupKeeper(ledger, Nowhere(), catalogue, clock=lambda: NOON_MS)
+    keeper = rollup_keeping.RollupKeeper(ledger, Nowhere(), catalogue, Failures(), clock=lambda: NOON_MS)
     left, busy = [], ("track.a", "track.b", "track.c")
     for seq in range(1, 6):
         for name in (*busy, *(("track.d", "track.e") if seq == 1 else ())):
