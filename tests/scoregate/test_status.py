@@ -13,6 +13,8 @@ import pytest
 from rich.console import Console
 
 from gateway.deployment.presence import PartKind, PartReport
+from gateway.deployment.reload_answers import ReloadAnswer
+from gateway.deployment.run_files import PartFile, RunningPart
 from gateway.runtime.clock import rfc3339, wall_clock
 from scoregate import deployment_status
 from scoregate.commands import status
@@ -195,6 +197,18 @@ def test_NR_a_steward_without_lanes_is_starting_only_at_first():
     cells = {line[1]: line[3:] for line in lines if line and line[0] in PARTS}
     assert {"0": ["s", "starting"], "1": ["s", "128"], "3": ["s"]} == {at: cells[at] for at in "013"}
     assert "0" == cells["2"][-1]
+
+
+def test_NR_what_a_part_has_noted_is_newer_than_its_report(tmp_path: Path):
+    """Right after a reload its report has the policies of before, for two seconds. Without a report it is listed too."""
+    local = RunningPart("edge", 11, 0, tmp_path / "edge-11")
+    before = PartReport(kind=PartKind.EDGE, policies="a" * 16, since_ms=0)
+    rows = [deployment_status._local_row(local, before), deployment_status._local_row(local, None)]
+    answer = ReloadAnswer(began_ns=1, policies="b" * 16)
+    PartFile("edge", local.path).put_note(answer.model_dump_json().encode())
+    rows += [deployment_status._local_row(local, before), deployment_status._local_row(local, None)]
+    assert ["a" * 16, None, "b" * 16, "b" * 16] == [row["policies"] for row in rows]
+    assert {("edge", rfc3339(0))} == {(row["part"], row["since"]) for row in rows}
 
 
 def test_PT_what_the_parts_do_not_agree_on_is_a_column():
