@@ -7,6 +7,7 @@ import os
 import py_compile
 import sqlite3
 import tempfile
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache
 from importlib.util import cache_from_source, source_hash
@@ -36,10 +37,12 @@ def keep_compiled() -> None:
 
     They are checked by content, so that no process ever runs an older version of a file.
     """
-    for package in PACKAGES:
-        for source in (ROOT / package).rglob("*.py"):
-            if not _is_rewritten(source) and not _is_compiled(source):
-                py_compile.compile(str(source), doraise=True, invalidation_mode=BY_CONTENT)
+
+    def keep(source: Path) -> None:
+        if not _is_rewritten(source) and not _is_compiled(source):
+            py_compile.compile(str(source), doraise=True, invalidation_mode=BY_CONTENT)
+
+    _on_two_processors(keep, [each for package in PACKAGES for each in (ROOT / package).rglob("*.py")])
 
 
 def keep_rewritten(config: pytest.Config) -> None:
@@ -50,12 +53,31 @@ def keep_rewritten(config: pytest.Config) -> None:
     state = config.stash.get(rewrite.assertstate_key, None)
     if state is None:  # asserts are left as they are
         return
-    for source in filter(_is_rewritten, (ROOT / "tests").rglob("*.py")):
+
+    def keep(source: Path) -> None:
         kept = rewrite.get_cache_dir(source) / (source.stem + rewrite.PYC_TAIL)
         if rewrite._read_pyc(source, kept) is None:
             content, code = rewrite._rewrite_test(source, config)
             kept.parent.mkdir(exist_ok=True)
             rewrite._write_pyc(state, code, content, kept)
+
+    _on_two_processors(keep, list(filter(_is_rewritten, (ROOT / "tests").rglob("*.py"))))
+
+
+def _on_two_processors(keep: Callable[[Path], None], sources: Sequence[Path]) -> None:
+    """Do half of some work in a fork. What that did not do for an error is done when it is needed."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            for source in sources[1::2]:
+                keep(source)
+        finally:
+            os._exit(0)
+    try:
+        for source in sources[::2]:
+            keep(source)
+    finally:
+        os.waitpid(pid, 0)
 
 
 def look_for_cycles_seldom() -> None:
