@@ -200,6 +200,7 @@ async def test_a_request_that_is_sent_again_gets_its_first_answer(studio: Studio
     assert [done.get(at, "refused") for at in range(13)] == statuses
     shown = [at for at, result in enumerate(first.body["results"]) if result["board"]]
     assert [0, 1, 2, 9, 11, 12] == shown
+    assert all(first.body["results"][at]["problem"]["detail"] for at in (0, 2, 6, 7)), "and why"
     opened_before = BOARDS_OPENED.labels("track", "server")._value.get()
     for score, names in (({"minimum": 0, "maximum": 9000}, "[a-z]"), (SCORE, "[x-z]"), (SCORE, ["x"])):
         policy = a_family(writes="trusted", score=score, names=names)
