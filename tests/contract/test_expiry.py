@@ -95,8 +95,8 @@ async def test_F04_recordings_end_of_what_was_refused_or_revoked_and_of_nothing_
     """Ten days after the last decision and not before; what counts, is held or waits keeps its own for ever."""
     monkeypatch.setattr(expiring, "SLICE", 3)
     runs: Sequence[tuple[str, tuple[State, ...]]] = [
-        ("waits", ()), ("held", (H,)), ("counts", (P,)), ("back", (P, X, P)),
-        ("rejected", (R,)), ("held-then-rejected", (H, R)), ("revoked", (P, X)), ("superseded", (S,)),
+        ("rejected", (R,)), ("waits", ()), ("held", (H,)), ("counts", (P,)), ("back", (P, X, P)),
+        ("held-then-rejected", (H, R)), ("revoked", (P, X)), ("superseded", (S,)),
     ]  # fmt: skip
     for run, states in runs:
         await house.append(run, run.encode(), *states)
