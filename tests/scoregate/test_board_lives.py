@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from gateway.ledger.boards import board_opening
+from gateway.recordings.recording_store import ASSETS, kept_name
 from policies.errors import SettingsError
 from scoregate.cli import app
 from scoregate.commands import board_lives
@@ -94,12 +95,13 @@ def test_a_file_of_boards_is_opened_item_by_item(data: Path, monkeypatch: pytest
     """A table, lines and a list say the same; what is refused keeps nothing else from being opened, in batches."""
     monkeypatch.setattr(board_opening, "BATCH_LIMIT", 2)
     (data / "maps").mkdir()
-    (data / "maps" / "spa.bin").write_bytes(b"spa")
+    for name in ("spa", "imola"):
+        (data / "maps" / f"{name}.bin").write_bytes(name.encode())
     table = (
         "board,title,metadata.country,metadata.level,metadata.wet,parameters.gap,bounds.score.maximum,asset\n"
         "track.a,A,12,12,true,60,,\n"
         "track.b,B,it,,,,5,maps/spa.bin\n"
-        "track.c,C,,x,,,,\n"
+        "track.c,C,,x,,,,maps/imola.bin\n"
         "kart.d,D,,,,,,\n"
         "track.e,E,,,,,,maps/none.bin\n"
         "track.f,F,,,,,,\n"
@@ -112,6 +114,8 @@ def test_a_file_of_boards_is_opened_item_by_item(data: Path, monkeypatch: pytest
     assert ("refused", "metadata.level: expected integer as `metadata_filters` says") == told["track.c"]
     assert ("refused", f"no family kart; there is track in {data}/policies") == told["kart.d"]
     assert f"asset: {data}/maps/none.bin: cannot be read" in told["track.e"][1]
+    digests = [hashlib.sha256(name).digest() for name in (b"spa", b"imola")]
+    assert [True, False] == [(data / "recordings" / ASSETS / kept_name(each)).exists() for each in digests]
     shown = {row["board"]: row for row in rows("list", "track")}
     assert {"country": "12", "level": 12, "wet": True} == shown["track.a"]["metadata"]
     assert ('{"gap":60}', {"score": {"maximum": 5}}) == (

@@ -68,6 +68,16 @@ def test_a_part_that_is_revived_as_the_end_comes_is_ended_too(supervisor: Superv
     assert part.process.returncode is not None
 
 
+def test_a_reload_does_not_end_a_part_that_has_no_handler_yet(tmp_path: Path):
+    """SIGHUP is ignored from the first moment of a new process on."""
+    supervisor = Supervisor(tmp_path)
+    hung_up = "import os, signal; os.kill(os.getpid(), signal.SIGHUP)"
+    supervisor.start("starting", [sys.executable, "-S", "-c", hung_up], os.environ)
+    [part] = supervisor._parts
+    assert 0 == part.process.wait()
+    supervisor.stop()
+
+
 def test_a_start_that_takes_too_long_says_what_it_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The edge that runs and does not listen is named with its address."""
     monkeypatch.setattr(edges, "python", lambda *_: SLEEPING)

@@ -74,6 +74,7 @@ async def test_what_happened_on_a_board_that_is_gone_stops_nothing_and_counts_fo
     players = DistinctPlayers(stage.index.client, "tiny")
     trend = await trend_of(stage.ledger, "tiny", TrendKind.PLAYED, Span.HOUR, now_ms=stage.clock(), count=9)
     assert (1, ["ada"]) == (await players.count(), [each.item for each in trend.leaders])
+    assert [1, 0] == [len(stage.redis.keys(f"derived:*:{board}:players")) for board in ("tiny", "gone")]
     counted = [await stage.ledger.read(counts_of(board)) for board in ("tiny", "gone")]
     assert [(1, 0), (2, 0)] == counted
     assert [(1,)] == stage.rows("SELECT count(DISTINCT board) FROM trend_slots")

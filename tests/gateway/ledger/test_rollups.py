@@ -463,6 +463,28 @@ def test_a_board_follows_another_scale_however_it_was_compared_before(monkeypatc
 
 
 FIVE = {"p4": 3, "p3": 1, "p2": 1}
+
+
+def test_a_player_whom_two_borders_pass_at_once_loses_the_points_of_both():
+    """Others leave, and the fourth of five is below every percentile; what another board gave stays."""
+    points = rollup_board("points", percentiles=[{"at": 60, "points": 100}, {"at": 50, "points": 50}])
+    tracks = {
+        name: dataclasses.replace(track, rollups=(points,))
+        for name, track in family("best", "descending").items()
+    }
+    game = Game(tracks)
+    for number in range(10):
+        game.play("track.a", f"p{number}", 20 - number, 0)
+    game.play("track.b", "p3", 1, 0)
+    for run in list(game.runs):
+        game.turn(run)
+    compare(game)
+    assert (200, 50) == tuple(stands(game)["all-points"][player] for player in ("p3", "p5"))
+    game.turn(*(f"run-{number}" for number in range(5, 10)))
+    compare(game)
+    assert {"p0": 100, "p1": 100, "p2": 100, "p3": 100} == stands(game)["all-points"]
+
+
 BY_PERCENTILE = {"percentiles": [{"at": 81, "points": 3}, {"at": 41, "points": 1}]}
 
 

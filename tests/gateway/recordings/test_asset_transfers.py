@@ -550,16 +550,13 @@ async def test_an_upload_of_the_python_client_may_take_longer_than_its_other_req
     ("content", "why"), [(b"not the map", "its digest"), (bytes(ASSET_BYTES + 1), "more than 8388608 bytes")]
 )
 async def test_the_python_client_takes_no_other_file(content: bytes, why: str):
-    """Whoever stands between may send what they like: it is read up to a bound, refused, and asked for again."""
-    answers = [content, content, MAP]
+    """Whoever stands between may send what they like: it is read up to a bound, and refused."""
 
     async def lie(_: web.Request) -> web.Response:
-        return web.Response(body=answers.pop(0))
+        return web.Response(body=content)
 
     app = web.Application()
     app.router.add_get("/{path:.*}", lie)
     async with TestServer(app) as gateway, ScoregateClient(str(gateway.make_url("")), attempts=1) as client:
         with pytest.raises(DamagedAsset, match=why):
             await client.asset("track.monza", f"sha256:{digest_text(MAP)}")
-        client._attempts = 2
-        assert MAP == await client.asset("track.monza", f"sha256:{digest_text(MAP)}")

@@ -18,6 +18,7 @@ from gateway.runtime.settings import Settings
 from gateway.settlement.settle import Decision, settle
 from gateway.steward import agenda, ledger_duties
 from gateway.steward.agenda import Agenda
+from gateway.steward.audits.top_check import TopCheck
 from gateway.steward.failures import Failures
 from gateway.steward.leases import StewardLeases
 from gateway.steward.ledger_duties import ABSENT_MS, LedgerDuties
@@ -58,6 +59,12 @@ class Season:
         noting = Agenda(self.ledger, self.catalogue, clock=self.clock)
         while await noting.follow():
             pass
+
+    def duties(self) -> LedgerDuties:
+        leases = StewardLeases(self.ledger, clock=self.clock)
+        return LedgerDuties(
+            self.settings, self.catalogue, self.ledger, Failures(), clock=self.clock, leases=leases
+        )
 
     async def due(self, duty: BoardDuty) -> list[str]:
         """The boards on which something is due by now."""
@@ -115,12 +122,25 @@ async def test_duties_of_boards_without_a_policy_make_way_for_others(
     names = ["gone.a", "gone.b", BOARDS[0]]
     rows = [DueDuty(BoardDuty.TOP, name, "", at_ms, 1, 1) for at_ms, name in enumerate(names)]
     await season.ledger.write(noted(rows))
-    leases = StewardLeases(season.ledger, clock=season.clock)
-    duties = LedgerDuties(
-        season.settings, season.catalogue, season.ledger, Failures(), clock=season.clock, leases=leases
-    )
+    duties = season.duties()
     for _ in range(2):
         await duties.see_to_top()
     assert [] == await season.due(BoardDuty.TOP)
     season.now_ms += ABSENT_MS
     assert ["gone.a", "gone.b"] == await season.due(BoardDuty.TOP)
+
+
+async def test_a_top_is_looked_at_until_nothing_rises_into_it(
+    season: Season, monkeypatch: pytest.MonkeyPatch
+):
+    """Runs move up behind those that are verified, and no event of theirs says so."""
+    await season.play(BOARDS[0])
+    queued = [2, 1, 0]
+
+    async def step(_: TopCheck) -> int:
+        return queued.pop(0)
+
+    monkeypatch.setattr(TopCheck, "step", step)
+    duties = season.duties()
+    assert [2, 1, 0, 0] == [await duties.see_to_top() for _ in range(4)]
+    assert [] == queued
