@@ -262,3 +262,14 @@ async def test_a_board_that_a_batch_closes_and_reopens_is_not_due_for_its_archiv
         return await tx.rows(due)
 
     assert [("track.n2", "archive")] == list(map(tuple, await ledger.read(work)))
+
+
+async def test_a_batch_may_delete_boards_that_were_opened_before_it_and_open_their_names_again(
+    ledger: Ledger, family: Family
+):
+    """The database lets nobody open a board anew that is not deleted, so it is deleted first."""
+    for batch in ([opening("n1")], [turning("n1", DELETED), opening("n1", "other")]):
+        await ledger.write(perform(family, batch, actor="server:a", at_ms=NOON_MS))
+    board = (await ledger.read(boards_named(["track.n1"])))["track.n1"]
+    assert (OPEN, 3, {"class": "other"}) == (board.state, board.version, board.metadata)
+    assert 1 == await check_boards(ledger)

@@ -16,7 +16,7 @@ from gateway.edge.health.probes import Probes
 from gateway.index import keys
 from gateway.index.cluster import keys_by_server, scan
 from gateway.index.connection import _cluster_of, connect, refuse_evicting
-from gateway.index.lane_stream import grown_after
+from gateway.index.lane_stream import grown_after, newest_ids
 from gateway.index.scripts import Script, index_boundary
 from gateway.index.transactions import transact
 from gateway.runtime.lanes import LANES
@@ -85,6 +85,22 @@ async def test_the_lanes_that_have_grown_are_told_from_those_that_have_not(clien
     for key in streams[::2]:
         await client.xadd(key, {"board": "b"})
     assert set(streams[::2]) == await grown_after(client, ends)
+
+
+async def test_a_look_at_the_ends_of_lanes_reads_no_other_part_of_them(client: Redis, cluster: ValkeyCluster):
+    """Of each lane the last change, which is all that the nodes send."""
+
+    def sent_bytes() -> int:
+        return sum(int(node.redis.info("stats")["total_net_output_bytes"]) for node in cluster.nodes)
+
+    lanes = [keys.lane_changes(lane) for lane in range(3)]
+    async with client.pipeline(transaction=False) as pipe:
+        for number in range(900):
+            pipe.xadd(lanes[number % 3], {"board": "b", "stats": "x" * 200})
+        ids = [str(each) for each in await pipe.execute()]
+    before = sent_bytes()
+    assert dict(zip(lanes, ids[-3:], strict=True)) == await newest_ids(client, lanes)
+    assert sent_bytes() - before < 100_000
 
 
 SLOW = """
