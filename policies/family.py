@@ -18,6 +18,7 @@ from policies.narrowing import narrowed, refuse_wider
 from policies.opened_board import (
     NO_CONTENT,
     OpenedBoard,
+    canonical_json,
     family_named_by,
     refuse_unfit,
 )
@@ -85,7 +86,7 @@ class Family:
         What stays as it was may be from an earlier policy, under which the board was opened.
         """
         refuse_unfit(after)
-        if after.metadata != before.metadata:
+        if canonical_json(after.metadata) != canonical_json(before.metadata):  # in Python, 1 is equal to true
             self._refuse_metadata(after)
         if after.bounds != before.bounds:
             refuse_wider(self.template, after.bounds)

@@ -338,6 +338,15 @@ def test_a_family_says_which_boards_it_does_not_allow(
     assert location == ".".join(refused.value.location)
 
 
+def test_a_flag_does_not_become_a_number(tmp_path: Path):
+    """In Python both are equal; filters tell them apart."""
+    track = family(tmp_path / "policies", "names: [monza]\nmetadata_filters: {wet: boolean}\n")
+    wet = replace(MONZA, metadata={"wet": True})
+    track.refuse_change(wet, replace(wet, title="Monza in the rain"))
+    with pytest.raises(SettingRefused, match="expected boolean"):
+        track.refuse_change(wet, replace(wet, metadata={"wet": 1}))
+
+
 def test_a_board_opened_under_another_pattern_stays(tmp_path: Path):
     """A change of `names` closes nothing that players already have."""
     track = family(tmp_path / "policies", "names: [spa]\n")
