@@ -135,7 +135,7 @@ async def stalled(house: House, steward: Steward, work: Any, *, after_writes: in
     ledger.writes_left = after_writes
     steward.catalogue.forget([BOARD])
     begun = asyncio.create_task(work)
-    await asyncio.wait_for(ledger.has_stalled.wait(), 10)
+    await asyncio.wait_for(ledger.has_stalled.wait(), 60)
     assert not begun.done()
     return begun
 
