@@ -17,6 +17,7 @@ from gateway.deployment.presence import PartKind, Presence
 from gateway.deployment.reference_clock import ReferenceClock
 from gateway.deployment.time_sources import shared_clock
 from gateway.edge.admission.address import ClientAddresses
+from gateway.edge.admission.receive_backlog import ReceiveBacklog
 from gateway.edge.admission.shedding import Entrance
 from gateway.edge.admission.turnstile import Turnstile
 from gateway.edge.assets.asset_traffic import AssetTraffic
@@ -305,6 +306,7 @@ def _edge(opened: _EdgeResources, keyring: Keyring) -> Edge:
         builds=BuildRegistry(opened.ledger),
         openings=BoardOpenings(client),
         turnstile=Turnstile(),
+        arriving=ReceiveBacklog(opened.settings.arriving_mib * 2**20),
         disk=disk_floor_of(opened.settings),
         entrance=Entrance(
             opened.settings.answer_within_s, index_timeout_s=opened.settings.redis_timeout_ms / 1000

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gateway.deployment.presence import Presence
     from gateway.deployment.reference_clock import ReferenceClock
     from gateway.edge.admission.address import ClientAddresses
+    from gateway.edge.admission.receive_backlog import ReceiveBacklog
     from gateway.edge.admission.shedding import Entrance
     from gateway.edge.admission.turnstile import Turnstile
     from gateway.edge.assets.asset_traffic import AssetTraffic
@@ -69,6 +70,7 @@ class Edge:
     builds: BuildRegistry
     openings: BoardOpenings
     turnstile: Turnstile
+    arriving: ReceiveBacklog
     disk: DiskFloor
     entrance: Entrance
     shutdown: Shutdown

@@ -126,6 +126,7 @@ class Settings(BaseSettings):
     ledger_pages: Annotated[int, Field(ge=1, le=10_000)] = 32
     connections_per_address: Annotated[int, Field(ge=1, le=1_000_000)] = 1024
     connections_per_network: Annotated[int, Field(ge=1, le=1_000_000)] = 4096
+    arriving_mib: Annotated[int, Field(ge=32, le=1_048_576)] = 128
     unsent_mib: Annotated[int, Field(ge=1, le=1_048_576)] = 64
     boards_in_memory: Annotated[int, Field(ge=1, le=1_000_000)] = 4096
     friends_mib: Annotated[int, Field(ge=16, le=1_048_576)] = 64

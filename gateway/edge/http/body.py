@@ -12,12 +12,13 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 
 from gateway.edge.admission.shedding import begin_visit
 from gateway.edge.auth.signed_request import SignedHead
 from gateway.edge.context import EDGE
 from gateway.edge.http.expectation import invite_body
+from gateway.edge.http.request import client_names
 from gateway.edge.problems import Problem, ProblemType
 
 Whole = TypeVar("Whole")
@@ -81,6 +82,10 @@ def _check_head(request: web.Request, limit: int, patterns: Sequence[re.Pattern[
     """Refuse a body by what the head of its request says."""
     if "Content-Encoding" in request.headers:
         raise Problem(ProblemType.CONTENT_ENCODING_NOT_ALLOWED)
+    framing = request.headers.getall("Transfer-Encoding", [])
+    if framing and (request.version != HttpVersion11 or [each.lower() for each in framing] != ["chunked"]):
+        detail = "Transfer-Encoding: expected `chunked` alone, over HTTP/1.1"  # RFC 9112, §6.1
+        raise Problem(ProblemType.MALFORMED_REQUEST, detail)
     media = request.headers.get("Content-Type", "")
     if not any(pattern.fullmatch(media) for pattern in patterns):
         raise Problem(ProblemType.UNSUPPORTED_MEDIA_TYPE, f"expected {expected}")
@@ -92,13 +97,19 @@ async def _receive(request: web.Request, limit: int, *, bytes_s: float = math.in
     arrived = _arrived(request, limit)
     if arrived is not None:
         return arrived
+    edge = request.app[EDGE]
+    announced = limit if request.content_length is None else request.content_length
     try:
-        async with asyncio.timeout(request.app[EDGE].settings.body_timeout_s) as patience:
-            await invite_body(request)
-            body = await _read_within(request, limit, patience, bytes_s)
+        with edge.arriving.receiving(client_names(edge, request), announced):
+            async with asyncio.timeout(edge.settings.body_timeout_s) as patience:
+                await invite_body(request)
+                body = await _read_within(request, limit, patience, bytes_s)
     except TimeoutError:
         raise Problem(ProblemType.REQUEST_TIMEOUT) from None
-    except web.RequestPayloadError:
+    except (ConnectionError, web.RequestPayloadError) as error:
+        # The stream keeps its error, and the error its frames with the body, until the collector finds them.
+        # And an error of a client that left would have aiohttp's task and frame keep each other.
+        error.__traceback__ = None
         raise Problem(ProblemType.MALFORMED_REQUEST, "the body ends before its length") from None
     begin_visit(request)
     return body

@@ -31,7 +31,7 @@ LOGGED_ATTEMPTS: Final = Rate(per_minute=60, burst=60)
 _attempts: Final = LocalLimiter()
 _log = logger()
 
-_WHOLE_NUMBER: Final = re.compile(r"[0-9]{1,15}")
+_WHOLE_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,14}")
 
 ANY_FIELD: Final = ".{field}"
 """The end of a query parameter that stands for one parameter for each field."""

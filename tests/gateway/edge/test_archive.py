@@ -217,6 +217,7 @@ async def test_windows_are_listed_the_current_ones_first(harness: Harness):
         ("kind=hourly", "kind: expected"),
         ("after=x", "after: expected"),
         ("limit=0", "limit: "),
+        ("limit=025", "limit: "),
     ):
         refused = await harness.get(f"{VAULT}/windows?{query}")
         assert (422, "schema-violation") == (refused.status, refused.problem)

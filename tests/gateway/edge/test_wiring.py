@@ -26,6 +26,7 @@ from tests.support.game import BUILD
 
 ODD: Final[dict[str, Any]] = {
     "answer_within_s": 7.0,
+    "arriving_mib": 67,
     "connections_per_address": 11,
     "connections_per_network": 13,
     "disk_floor_mib": 17,
@@ -68,6 +69,7 @@ REACHED: Final[dict[str, tuple[object, Callable[[Opened], object]]]] = {
     "time for a store": (47.0, lambda opened: opened.edge.recordings._timeout_s),
     "time for Redis": (5.3, lambda opened: redis_timeout_s(opened, "socket_timeout")),
     "time to connect to it": (5.3, lambda opened: redis_timeout_s(opened, "socket_connect_timeout")),
+    "bytes that arrive": (67 * 2**20, lambda opened: opened.edge.arriving._limit_bytes),
     "bytes to send": (59 * 2**20, lambda opened: opened.gate.send_backlog._limit_bytes),
     "time to take them": (61.0, lambda opened: opened.gate.write_timeout_s),
     "life of a circle": (CIRCLE_MS / 1000, lambda opened: circles(opened)._life_s),
