@@ -18,10 +18,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import orjson
-from sqlalchemy import bindparam, literal_column, select, tuple_, update
+from sqlalchemy import and_, bindparam, literal_column, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 
-from gateway.ledger.schema import Text, rollup_borders, standings
+from gateway.ledger.schema import Text, rollup_borders, rollup_points, standings
 from gateway.ledger.standings.folds import StandingFold
 from gateway.ledger.standings.ranks import FIRST, RankedWindow, bind, bound, in_window, place_of
 from gateway.ledger.standings.rollup_points import (
@@ -41,7 +41,7 @@ from gateway.shared_records import position_at
 from policies.ranking import BoardPlace, Ranking
 from policies.rollups import PercentilePoints
 
-_st, _b = standings.c, rollup_borders.c
+_st, _b, _p = standings.c, rollup_borders.c, rollup_points.c
 
 _STORED = Query(
     select(_b.rule, _b.borders).where(
@@ -89,6 +89,30 @@ _between = (
 )
 _ONWARDS = Query(_between.order_by(_st.order_value, _st.member))
 _BACKWARDS = Query(_between.order_by(_st.order_value.desc(), _st.member.desc()))
+_given = and_(
+    _p.rollup == bindparam("at_rollup"),
+    _p.player == _st.player,
+    _p.window == bindparam("at_window"),
+    _p.board == bindparam("at_board"),
+)
+_PLAYERS = Query(
+    select(
+        _st.player,
+        _st.score,
+        _st.order_value,
+        _st.member,
+        *(_st.achieved_at_ms, _st.achieved_seq, _st.submission_id),
+        *(_p.points, _p.achieved_at_ms, _p.achieved_seq, _p.submission_id),
+    )
+    .select_from(standings.outerjoin(rollup_points, _given))
+    .where(
+        _st.board == bindparam("at_board"),
+        _st.window == bindparam("at_window"),
+        _st.player > bindparam("after"),
+    )
+    .order_by(_st.player)
+    .limit(bindparam("count"))
+)
 
 Borders = Mapping[int, BoardPlace]
 """The first place behind those who have a percentile, by the percentile in hundredths of a percent."""
@@ -170,6 +194,28 @@ async def move_borders(
     if is_whole:
         await finish_change(tx, change)
     return list(moves.values()), is_whole
+
+
+async def compare_players(
+    tx: Transaction, of: PointsOfPercentiles, change: RollupChange, after: str, *, count: int
+) -> tuple[list[PointsMove], str]:
+    """Give up to `count` players of a board after one their points by the stored borders.
+
+    Return whose points changed, and the last of the players, "" if nobody comes after. Borders meet only
+    those whom they pass, and a process that does not know the rollup may have moved others past a border.
+    """
+    stored = await _stored(tx, of, change)
+    if stored is None:
+        return [], ""  # whoever made them void noted the board
+    rows = await tx.rows(_PLAYERS, **change.at, after=after, count=count)
+    moves = []
+    for player, score, order, member, *facts in rows:
+        points = of.of(stored, None if score is None else BoardPlace(order, member))
+        due = Points(player, points, *facts[:3]) if points else None
+        given = None if facts[3] is None else Points(player, *facts[3:])
+        if move := await give(tx, change, given, due):
+            moves.append(move)
+    return moves, rows[-1][0] if len(rows) == count else ""
 
 
 async def forget_borders(tx: Transaction, change: RollupChange) -> bool:

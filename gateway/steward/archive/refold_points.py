@@ -9,9 +9,9 @@ from gateway.ledger.archive.windows import among_archived
 from gateway.ledger.boards.lookups import names_after
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.queries import newest_seq
-from gateway.ledger.standings.rollup_borders import Borders
+from gateway.ledger.standings.rollup_borders import Borders, PointsOfPercentiles, compare_players
 from gateway.ledger.standings.rollup_moves import borders_of, fold_points, move_points
-from gateway.ledger.standings.rollup_points import MOVES, RollupChange
+from gateway.ledger.standings.rollup_points import MOVES, PointsMove, RollupChange
 from gateway.ledger.standings.rollups import rollup_of
 from gateway.ledger.transaction import Operation, Transaction
 from policies.family import Family
@@ -26,17 +26,22 @@ _UNNOTED: Final = 0
 
 
 class _Slot(NamedTuple):
-    """A window of a board that is still to be compared, and where its borders of percentiles belong."""
+    """A window of a board that is still to be compared.
+
+    `wanted` is where its borders of percentiles belong, None once they are there. `after` is the last player
+    who was compared with them.
+    """
 
     board: Ranking
     window: Window
-    wanted: Borders
+    wanted: Borders | None
+    after: str = ""
 
 
 class _Compared(NamedTuple):
-    """How many of some slots were compared, and how many points changed."""
+    """What is left of some slots to be compared, and how many points changed."""
 
-    slots: int
+    left: Sequence[_Slot]
     moved: int
 
 
@@ -48,12 +53,12 @@ async def refold_points(ledger: Ledger, rollup: Ranking, family: Family, windows
     """
     moved, after = 0, ""
     while names := await ledger.read(names_after(family.name, after, count=BOARDS)):
-        slots = [
+        slots: Sequence[_Slot] = [
             slot for name in names for slot in await _slots(ledger, rollup, family.ranking_of(name), windows)
         ]
         while slots:
             compared = await ledger.write(_compare(rollup, slots))
-            slots, moved = slots[compared.slots :], moved + compared.moved
+            slots, moved = compared.left, moved + compared.moved
         after = names[-1]
     return moved
 
@@ -73,16 +78,36 @@ def _compare(rollup: Ranking, slots: Sequence[_Slot]) -> Operation[_Compared]:
         seq = await newest_seq()(tx)  # no event is the cause
         archived = await among_archived(tx, rollup.policy.board, [slot.window.name for slot in slots])
         moved = 0
-        for number, (board, window, wanted) in enumerate(slots):
-            if window.name in archived:
+        for number, slot in enumerate(slots, start=1):
+            if slot.window.name in archived:
                 continue
-            change = RollupChange(rollup.policy.board, board.policy.board, window.name, _UNNOTED)
-            moves, is_whole = await move_points(tx, rollup, board, change, wanted)
+            moves, rest = await _compare_slice(tx, rollup, slot)
             for move in moves:
-                await fold_points(tx, rollup, move, window, seq)
+                await fold_points(tx, rollup, move, slot.window, seq)
             moved += len(moves)
-            if not is_whole or moved >= MOVES:
-                return _Compared(number + is_whole, moved)
-        return _Compared(len(slots), moved)
+            if rest or moved >= MOVES:
+                return _Compared([*([rest] if rest else []), *slots[number:]], moved)
+        return _Compared([], moved)
 
     return work
+
+
+async def _compare_slice(
+    tx: Transaction, rollup: Ranking, slot: _Slot
+) -> tuple[Sequence[PointsMove], _Slot | None]:
+    """Compare as much of a slot as one transaction may; return whose points changed, and what is left."""
+    change = RollupChange(rollup.policy.board, slot.board.policy.board, slot.window.name, _UNNOTED)
+    percentiles = rollup_of(rollup).percentiles
+    moves: Sequence[PointsMove] = []
+    if slot.wanted is not None:
+        moves, is_whole = await move_points(tx, rollup, slot.board, change, slot.wanted)
+        if not is_whole:
+            return moves, slot
+        if not percentiles:
+            return moves, None
+        slot = slot._replace(wanted=None)
+    if len(moves) >= MOVES:
+        return moves, slot
+    of = PointsOfPercentiles(slot.board, rollup, percentiles)
+    more, last = await compare_players(tx, of, change, slot.after, count=MOVES - len(moves))
+    return [*moves, *more], slot._replace(after=last) if last else None
