@@ -169,7 +169,7 @@ class _Batch:
 
 
 def _content_of(family: Family, values: Sequence[Any]) -> bytes:
-    """Return what tells apart requests of one id. The values are as they came, with integers of any size."""
+    """Return what tells apart requests of one id: values as they came, but for digits beyond any field."""
     text = json.dumps([family.name, values], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).digest()
 

@@ -17,6 +17,7 @@ from gateway.ledger.derived.folded_rules import FOLDING, note_rules, noted_rules
 from gateway.runtime.lanes import lane_of
 from gateway.runtime.settings import Settings
 from gateway.steward import rule_changes
+from gateway.steward.index.reconcile import Reconciler
 from policies.errors import IndexUnavailable, LedgerUnavailable
 from policies.model import Policy
 from tests.gateway.edge.test_families import SCORE, Studio, opening
@@ -75,6 +76,22 @@ async def refused(harness: Harness, board: str) -> set[str]:
     return found
 
 
+async def compared(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The boards whose index a steward compares with the ledger, and would report as damaged if it differs."""
+    found = set()
+
+    async def compare(reconciler: Reconciler) -> int:
+        found.add(reconciler._board)
+        return 0
+
+    steward = harness.steward()
+    with monkeypatch.context() as patch:
+        patch.setattr(Reconciler, "step", compare)
+        for _ in range(4):
+            await steward.reconcile()
+    return found
+
+
 async def begin_and_fail(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fold that is begun, and told to edges under any policy, but not done."""
 
@@ -107,6 +124,7 @@ async def test_nobody_reads_a_board_by_another_order_until_it_is_folded(
         assert set() == await refused(harness, "vault")
     write_all(settings.policies_dir, order="ascending")
     async with running_harness(settings) as harness:
+        assert {"still"} == await compared(harness, monkeypatch)
         of_standings = {route.path for route in ROUTES if ProblemType.BOARD_REBUILDING in route.problems}
         in_family = "/v1/families/{family}/players/{player}/standings"
         for board in BOARDS:
