@@ -51,6 +51,20 @@ async def append_all(ledger, news):
     return await asyncio.gather(*(ledger.append(new) for new in news), return_exceptions=True)
 
 
+async def test_who_starts_waits_for_another_who_creates_the_ledger(path: Path):
+    """On a busy machine that takes longer than any write may."""
+    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        ledger = SqliteLedger(path, busy_timeout_s=0.05)
+        opening = asyncio.create_task(ledger.open())
+        done, _ = await asyncio.wait([opening], timeout=0.5)
+        assert not done
+        other.execute("COMMIT")
+    await opening
+    assert 0 == await ledger.read(queries.newest_seq())
+    await ledger.close()
+
+
 async def test_tables_are_strict(ledger: SqliteLedger, path: Path):
     """A value of the wrong type is refused, not converted; a score past 2^53 - 1 as well."""
     del ledger

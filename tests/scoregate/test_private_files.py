@@ -49,8 +49,7 @@ async def test_F12_a_part_that_is_started_alone_is_private(tmp_path: Path):
         with running_valkey() as valkey, deployed(tmp_path, valkey) as deployment:
             data = deployment.folder / "data"
             deployment.start("worker")
-            await eventually(lambda: bool(running_parts(data)), deployment.log)
+            await eventually(lambda: deployment.ledger.exists() and running_parts(data), deployment.log)
             assert {} == open_to_others(data)
-            assert deployment.ledger.exists()
     finally:
         os.umask(before)

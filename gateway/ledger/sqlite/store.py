@@ -33,6 +33,9 @@ T = TypeVar("T")
 MINIMUM_VERSION: Final = (3, 37, 0)
 """First SQLite with STRICT tables (sqlite.org, release 3.37.0)."""
 
+CREATED_S: Final = 30.0
+"""The time for which a part that starts waits for another that creates or upgrades the same ledger."""
+
 
 class SqliteLedger(GroupedWrites):
     """The ledger in one SQLite file.
@@ -90,10 +93,10 @@ class SqliteLedger(GroupedWrites):
             raise LedgerUnavailable("the ledger is closed")
         return await self._reads.read(work, kind)
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self, busy_timeout_s: float | None = None) -> sqlite3.Connection:
         connection = sqlite3.connect(
             self._path,
-            timeout=self._busy_timeout_s,
+            timeout=busy_timeout_s or self._busy_timeout_s,
             isolation_level=None,
             check_same_thread=False,
             cached_statements=256,
@@ -105,7 +108,7 @@ class SqliteLedger(GroupedWrites):
     def _create(self) -> sqlite3.Connection:
         """Create or upgrade the schema, and return the writer's connection."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        connection = self._connect()
+        connection = self._connect(CREATED_S)
         with transaction(connection):
             version = _version_of(connection, self._path)
             if version is None:

@@ -51,6 +51,6 @@ async def test_a_parameter_that_there_is_not_is_named_and_no_more_than_named(har
 
 
 async def test_whole_numbers_are_short(harness: Harness):
-    """Thousands of noughts before a digit are no number of anything."""
-    for text, status in (("5", 200), ("005", 200), ("0" * 15 + "5", 422), ("0" * 6_000 + "5", 422)):
+    """Each has one way to be written, so that what a read costs is told from it, and a cache keeps one page."""
+    for text, status in (("5", 200), ("05", 422), ("0", 422), ("0" * 6_000 + "5", 422)):
         assert status == (await harness.get(f"/v1/boards?limit={text}")).status, len(text)
