@@ -44,6 +44,7 @@ class Layer(StrEnum):
 
 PROBLEM_LAYERS: Final = {
     "quota-exceeded": Layer.LIMITS,
+    "temporary-reduced-capacity": Layer.LIMITS,
     "bounds-violation": Layer.BOUNDS,
     "signature-invalid": Layer.SIGNATURE,
     "nonce-reused": Layer.SIGNATURE,
