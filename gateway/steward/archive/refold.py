@@ -8,6 +8,7 @@ from typing import Final
 
 from gateway.ledger.archive.windows import among_archived
 from gateway.ledger.derived import board_duties
+from gateway.ledger.index_pages import standings_after
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.standings.refold import promoted_players, refold
 from gateway.ledger.standings.rollup_borders import forget_next_borders
@@ -83,8 +84,19 @@ def _folded_together(policy: Policy, windows: Sequence[Window]) -> Sequence[Sequ
 def _players_after(policy: Policy, windows: Sequence[Window], after: str) -> Operation[list[str]]:
     """Return the next players with anything to fold."""
     if policy.rollup:
-        return players_of_family(policy.rollup.family, windows[0].name, after=after, count=PLAYERS)
+        return _players_of_rollup(policy.board, policy.rollup.family, windows[0].name, after)
     return promoted_players(policy.board, after=after, count=PLAYERS)
+
+
+def _players_of_rollup(board: str, family: str, window: str, after: str) -> Operation[list[str]]:
+    """Return the next players who stand in the family, or in the rollup though they do so no longer."""
+
+    async def work(tx: Transaction) -> list[str]:
+        of_family = await players_of_family(family, window, after=after, count=PLAYERS)(tx)
+        of_rollup = await standings_after(board, window, after, count=PLAYERS)(tx)
+        return sorted({*of_family, *(standing.player for standing in of_rollup)})[:PLAYERS]
+
+    return work
 
 
 def _refold(ranking: Ranking, players: Sequence[str], windows: Sequence[Window]) -> Operation[int]:
