@@ -167,7 +167,10 @@ def _read(path: Path) -> RunningPart | None:
         if lock.kind == fcntl.F_UNLCK:
             _remove(path)
             return None
-        facts = orjson.loads(os.read(file, 4096))
+        text = os.read(file, 4096)
+        if not text:
+            return None  # its part has locked it, and is about to write it
+        facts = orjson.loads(text)
         return RunningPart(facts["part"], max(lock.pid, 0), facts["since_ms"], path)
     finally:
         os.close(file)

@@ -77,10 +77,12 @@ def part_that(behaviour: str, folder: Path) -> Iterator[int]:
     (folder / FOLDER).mkdir()
     command = [sys.executable, "-c", PART, str(folder / FOLDER), behaviour]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert b"held\n" == process.stdout.readline()
-        yield process.pid
-        process.kill()
+        try:
+            assert process.stdout is not None
+            assert b"held\n" == process.stdout.readline()
+            yield process.pid
+        finally:
+            process.kill()
 
 
 def outcomes(reloads: Sequence[PartReload]) -> list[tuple[ReloadOutcome, tuple[str, ...], str | None]]:
