@@ -11,7 +11,7 @@ from gateway.ledger.ledger import Ledger
 from gateway.ledger.queries import newest_seq
 from gateway.ledger.standings.rollup_borders import Borders, PointsOfPercentiles, compare_players
 from gateway.ledger.standings.rollup_moves import borders_of, fold_points, move_points
-from gateway.ledger.standings.rollup_points import MOVES, PointsMove, RollupChange
+from gateway.ledger.standings.rollup_points import MOVES, PointsMove, RollupChange, note_change
 from gateway.ledger.standings.rollups import rollup_of
 from gateway.ledger.transaction import Operation, Transaction
 from policies.family import Family
@@ -28,13 +28,14 @@ _UNNOTED: Final = 0
 class _Slot(NamedTuple):
     """A window of a board that is still to be compared.
 
-    `wanted` is where its borders of percentiles belong, None once they are there. `after` is the last player
-    who was compared with them.
+    `wanted` is where its borders of percentiles belonged when `read_at` was the newest event, None once they
+    are there. `after` is the last player who was compared with them.
     """
 
     board: Ranking
     window: Window
     wanted: Borders | None
+    read_at: int
     after: str = ""
 
 
@@ -64,11 +65,15 @@ async def refold_points(ledger: Ledger, rollup: Ranking, family: Family, windows
 
 
 async def _slots(ledger: Ledger, rollup: Ranking, board: Ranking, windows: Sequence[Window]) -> list[_Slot]:
-    # What changes on the board from here on is noted, and is followed by itself.
-    borders: Sequence[Borders] = [{} for _ in windows]
-    if rollup_of(rollup).percentiles:
-        borders = await ledger.read(borders_of(rollup, [(board, window.name) for window in windows]))
-    return [_Slot(board, window, wanted) for window, wanted in zip(windows, borders, strict=True)]
+    if not rollup_of(rollup).percentiles:
+        return [_Slot(board, window, {}, 0) for window in windows]
+
+    async def work(tx: Transaction) -> list[_Slot]:
+        seq = await newest_seq()(tx)
+        borders = await borders_of(rollup, [(board, window.name) for window in windows])(tx)
+        return [_Slot(board, window, wanted, seq) for window, wanted in zip(windows, borders, strict=True)]
+
+    return await ledger.read(work)
 
 
 def _compare(rollup: Ranking, slots: Sequence[_Slot]) -> Operation[_Compared]:
@@ -81,7 +86,7 @@ def _compare(rollup: Ranking, slots: Sequence[_Slot]) -> Operation[_Compared]:
         for number, slot in enumerate(slots, start=1):
             if slot.window.name in archived:
                 continue
-            moves, rest = await _compare_slice(tx, rollup, slot)
+            moves, rest = await _compare_slice(tx, rollup, slot, seq)
             for move in moves:
                 await fold_points(tx, rollup, move, slot.window, seq)
             moved += len(moves)
@@ -93,13 +98,16 @@ def _compare(rollup: Ranking, slots: Sequence[_Slot]) -> Operation[_Compared]:
 
 
 async def _compare_slice(
-    tx: Transaction, rollup: Ranking, slot: _Slot
+    tx: Transaction, rollup: Ranking, slot: _Slot, seq: int
 ) -> tuple[Sequence[PointsMove], _Slot | None]:
     """Compare as much of a slot as one transaction may; return whose points changed, and what is left."""
     change = RollupChange(rollup.policy.board, slot.board.policy.board, slot.window.name, _UNNOTED)
     percentiles = rollup_of(rollup).percentiles
     moves: Sequence[PointsMove] = []
     if slot.wanted is not None:
+        if percentiles and seq != slot.read_at:
+            # Another steward may have followed a change since, and these borders are from before it.
+            await note_change(tx, change._replace(seq=seq))
         moves, is_whole = await move_points(tx, rollup, slot.board, change, slot.wanted)
         if not is_whole:
             return moves, slot

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 import tempfile
 from functools import lru_cache
 from pathlib import Path
@@ -27,6 +28,7 @@ from gateway.settlement.rollups import follow_change, note_deletions
 from gateway.settlement.settle import Decision, _decide_all, receive
 from gateway.shared_records import Change
 from gateway.steward import rollups as rollup_keeping
+from gateway.steward.archive import refold_points
 from gateway.steward.archive.refold import refold_board
 from gateway.steward.failures import Failures
 from policies.choices import WindowKind
@@ -540,6 +542,63 @@ def test_a_run_after_the_borders_were_looked_for_is_followed_by_itself(monkeypat
         game.books.do(follow_change(rollup, ranking, due, wanted, at_ms=NOON_MS))
     compare(game)
     assert {"all-points": {"p0": 3, "p5": 3, "p4": 1, "p3": 1}} == stands(game)
+
+
+def test_what_borders_have_passed_has_its_points_after_every_step(monkeypatch: pytest.MonkeyPatch):
+    """In both directions, two players at a step where borders pass more: a run that comes between relies on it."""
+    for module in (rollup_points, rollup_borders):
+        monkeypatch.setattr(module, "MOVES", 2)
+    game = five_players(rollup_board("points", **BY_PERCENTILE))
+    [rollup], ranking = game.rollups, game.tracks["track.a"].ranking
+    worse = [f"run-{number}" for number in range(5, 15)]
+    for number in range(5, 15):
+        game.play("track.a", f"p{number}", -number, 0)
+    for expected in (4, 2):  # they come, and leave
+        game.turn(*worse)
+        steps = 0
+        while due := [each for each in game.books.do(changes_due(count=100)) if each.window == "alltime"]:
+            [wanted] = game.books.do(borders_of(rollup.ranking, [(ranking, "alltime")]))
+            game.books.do(follow_change(rollup, ranking, due[0], wanted, at_ms=NOON_MS))
+            assert points_by_borders(game) == dict(
+                game.books.rows("SELECT player, points FROM rollup_points WHERE \"window\" = 'alltime'")
+            )
+            steps += 1
+        assert steps == expected
+
+
+def points_by_borders(game: Game) -> dict[str, int]:
+    """The points of all who stand ahead of a stored border, by the best of them."""
+    [[stored]] = game.books.rows("SELECT borders FROM rollup_borders WHERE \"window\" = 'alltime'")
+    borders = {int(share): tuple(place) for share, place in json.loads(stored).items()}
+    points = {100 * each["at"]: each["points"] for each in BY_PERCENTILE["percentiles"]}
+    assert borders.keys() == points.keys()
+    places = game.books.rows(
+        "SELECT player, order_value, member FROM standings "
+        "WHERE board = 'track.a' AND \"window\" = 'alltime' AND score IS NOT NULL"
+    )
+    ahead = {
+        player: [points[share] for share, border in borders.items() if tuple(place) < border]
+        for player, *place in places
+    }
+    return {player: max(some) for player, some in ahead.items() if some}
+
+
+def test_a_fold_anew_takes_no_points_that_a_steward_gave_meanwhile(monkeypatch: pytest.MonkeyPatch):
+    """Its borders are from before a run that was followed while it folded: the board is compared once more."""
+    game = five_players(rollup_board("points", **BY_PERCENTILE))
+    slots = refold_points._slots
+
+    async def slots_and_then_a_run(*arguments: Any) -> Any:
+        read = await slots(*arguments)
+        game.play("track.a", "p5", -10, 0)
+        game.turn("run-5")
+        compare(game)
+        return read
+
+    monkeypatch.setattr(refold_points, "_slots", slots_and_then_a_run)
+    fold_anew(game, game.rollups[0])
+    compare(game)
+    assert {"all-points": {"p4": 3, "p3": 3, "p2": 1, "p1": 1}} == stands(game)
 
 
 @pytest.mark.parametrize("is_played", [False, True])
