@@ -96,6 +96,12 @@ class Archive:
         ]
         return SubsetPage(len(entries), tuple(entries)), page.window.revision
 
+    def index_page(self, archived_entries: ArchivedEntries, ranks: RankKind) -> Page:
+        """Return entries that were read from this window as the index would have them."""
+        entries = tuple(self._entry(entry, ranks) for entry in archived_entries.entries)
+        ahead = archived_entries.entries[0].rank - 1 if entries else 0
+        return Page(archived_entries.window.entries, entries, ahead)
+
     @property
     def _name(self) -> tuple[str, str]:
         return self._board.name, self._window
@@ -114,9 +120,7 @@ class Archive:
     def _page_read(
         self, archived_entries: ArchivedEntries, ranks: RankKind, cut: Cut | None = None
     ) -> read_models.ArchivedPage:
-        window = archived_entries.window
-        entries = tuple(self._entry(entry, ranks) for entry in archived_entries.entries)
-        page = Page(window.entries, entries, archived_entries.entries[0].rank - 1 if entries else 0)
+        window, page = archived_entries.window, self.index_page(archived_entries, ranks)
         beside = self._edge.cursors.beside(self._board, self._window, ranks, page, cut)
         fields = dict(entry_page(self._board.name, self._window, page, *beside))
         return read_models.ArchivedPage(
@@ -133,18 +137,20 @@ class Archive:
 
 
 async def archived(edge: Edge, board: Board, window: str) -> Archive | None:
-    """Return the archive of a window; None while the window is current or not archived yet.
-
-    A closed board's `alltime` is no longer current.
-    """
-    calendar_window = _calendar_window(board, window)
-    is_current = calendar_window is not None and calendar_window.end_ms > edge.clock()
-    if is_current and board.final_from_ms is None:
+    """Return the archive of a window; None while the window is current or not archived yet."""
+    if not may_be_archived(edge, board, window):
         return None
     row = await edge.ledger.read(archived_window(board.name, window), ReadKind.PAGES)
     if row is None or row.is_withdrawn:
         return None
     return Archive(edge, board, window) if row.revision else None
+
+
+def may_be_archived(edge: Edge, board: Board, window: str) -> bool:
+    """Return whether a window is no longer current, as the `alltime` of a closed board."""
+    calendar_window = _calendar_window(board, window)
+    is_current = calendar_window is not None and calendar_window.end_ms > edge.clock()
+    return not is_current or board.final_from_ms is not None
 
 
 async def is_archived(edge: Edge, board: Board, window: str) -> bool:

@@ -2,15 +2,16 @@
 
 The ledger says on which boards the player stands. The rank is from the index, unless the index lacks the
 board, is known to be behind, or has another submission of the player: then the ledger counts it. So both give
-the same answer. These reads do not count as a use of a board, and bring none back into Redis: one page names
-up to a hundred boards, of which nobody may look at any.
+the same answer. An archived window is read from the archive, as in the board's own reads. These reads do not
+count as a use of a board, and bring none back into Redis: one page names up to a hundred boards, of which
+nobody may look at any.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -21,12 +22,14 @@ from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.request import family_of, whole_number
 from gateway.edge.http.responses import json_response
 from gateway.edge.problems import Problem, ProblemType
+from gateway.edge.reads.archive import Archive, may_be_archived
 from gateway.edge.reads.board_reader import SOURCE, note_away
 from gateway.edge.reads.entries import WINDOW_NAME
 from gateway.edge.reads.page_cache import revalidated
 from gateway.edge.reads.rule_gate import refuse_outdated
 from gateway.edge.wire import board_answers
 from gateway.index.board_index import Page
+from gateway.ledger.archive.reading import archived_entries_of
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.standings.across_boards import (
     ENTRIES_LIMIT,
@@ -147,16 +150,34 @@ class _PlayerReader:
     ) -> dict[str, board_answers.StandingShown]:
         """Return the standings with their ranks as answers, by name of the board, in the order of `places`.
 
-        A standing that is gone by now is left out.
+        A standing that is gone by now, or that the archive of its window lacks, is left out.
         """
-        ranked = [place for name, place in places.items() if name in standings]
+        pages = await self._from_archive(list(places.values()))
+        ranked = [place for name, place in places.items() if name in standings and name not in pages]
         of_index = await in_turns(
             (self._indexed(place, standings[place.board.name]) for place in ranked), at_once=INDEXED_AT_ONCE
         )
-        pages = {place.board.name: page for place, page in zip(ranked, of_index, strict=True)}
+        pages |= {place.board.name: page for place, page in zip(ranked, of_index, strict=True)}
         missing = [place for place in ranked if pages[place.board.name] is None]
         pages |= await self._from_ledger(missing)
-        return {place.board.name: _shown(place, page) for place, page in _with_entry(ranked, pages)}
+        return {place.board.name: _shown(place, page) for place, page in _with_entry(places.values(), pages)}
+
+    async def _from_archive(self, places: Sequence[_Place]) -> dict[str, Page | None]:
+        """Return the entry, or a page without one, of each window that is archived, by name of its board.
+
+        Its standings may be of another rule than today's, and nobody folds them anew.
+        """
+        pages: dict[str, Page | None] = {}
+        over = [place for place in places if may_be_archived(self.edge, place.board, place.window)]
+        for at in range(0, len(over), ENTRIES_LIMIT):
+            part = over[at : at + ENTRIES_LIMIT]
+            wanted = [(place.board.name, place.window) for place in part]
+            found = await self.edge.ledger.read(archived_entries_of(self.player, wanted), ReadKind.PAGES)
+            for place, entries in zip(part, found, strict=True):
+                if entries and entries.window.is_readable:
+                    archive = Archive(self.edge, place.board, place.window)
+                    pages[place.board.name] = archive.index_page(entries, place.kind)
+        return pages
 
     async def _indexed(self, place: _Place, standing: PlayerStanding) -> Page | None:
         """Return the entry as the index has it; None if the ledger must be asked."""
@@ -193,9 +214,9 @@ class _PlayerReader:
         return pages
 
 
-def _with_entry(places: Sequence[_Place], pages: Mapping[str, Page | None]) -> Iterator[tuple[_Place, Page]]:
+def _with_entry(places: Iterable[_Place], pages: Mapping[str, Page | None]) -> Iterator[tuple[_Place, Page]]:
     for place in places:
-        page = pages[place.board.name]
+        page = pages.get(place.board.name)
         if page and page.entries:
             yield place, page
 

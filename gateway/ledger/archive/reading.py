@@ -112,6 +112,17 @@ def archived_players(board: str, window: str, wanted: Sequence[str]) -> Operatio
     return work
 
 
+def archived_entries_of(
+    player: str, wanted: Sequence[tuple[str, str]]
+) -> Operation[list[ArchivedEntries | None]]:
+    """Return a player's entry, or no entries, in each window, named with its board; None as above."""
+
+    async def work(tx: Transaction) -> list[ArchivedEntries | None]:
+        return [await archived_players(board, window, [player])(tx) for board, window in wanted]
+
+    return work
+
+
 def archived_beside(
     board: str, window: str, *, place: BoardPlace, is_behind: bool, is_included: bool, count: int
 ) -> Operation[ArchivedEntries | None]:

@@ -22,11 +22,13 @@ from policies.errors import IndexUnavailable, LedgerUnavailable
 from policies.model import Policy
 from tests.gateway.edge.test_families import SCORE, Studio, opening
 from tests.support.attack import registered
+from tests.support.clock import ShiftedClock
 from tests.support.feeds import sse
 from tests.support.harness import Harness, free_port, running_harness
 from tests.support.policies import a_family, a_policy, write_policies
 from tests.support.valkey import ValkeyServer
 
+DAY_S = 86_400
 BOARDS = ("vault", "track.a", "world", "cup")
 NAMES = {"player": "ada", "digest": "0" * 64}
 POINTS = {"family": "track", "take": "points", "points": [3, 1]}
@@ -245,3 +247,51 @@ async def test_a_ledger_that_is_slow_or_away_leaves_readers_with_what_was_noted(
             harness.edge.outdated._looked_s = float("-inf")
             assert [(1, "ada", 10)] == await studio.entries("vault")
             assert 503 == (await harness.get("/v1/boards/still/entries")).status
+
+
+async def test_a_player_is_shown_final_ranks_as_they_were_under_another_rule(settings: Settings):
+    """Of a closed board and of a day that is over: as the board's own read, from the archive, in both lists."""
+    write_all(settings.policies_dir, windows=["alltime", "daily"])
+    clock = ShiftedClock()
+    async with running_harness(settings, clock) as harness:
+        studio = Studio(harness, await registered(harness))
+        await studio.done(opening("a"), opening("b"))
+        for board, player, score in (
+            ("track.a", "ada", 10), ("track.a", "bob", 25), ("track.a", "cyd", 30), ("track.b", "ada", 20),
+        ):  # fmt: skip
+            await studio.write(board, player, score)
+        await follow_rules(harness)
+        day = (await harness.get("/v1/boards/track.a/entries?window=daily")).body["window"]
+        await studio.done({"action": "close", "board": "track.a"})
+        clock.shift(DAY_S + 600)
+        while await harness.steward().archive():
+            pass
+        [cheat] = [
+            entry["submission"]
+            for entry in (await harness.get("/v1/boards/track.a/entries")).body["entries"]
+            if entry["player"] == "cyd"
+        ]
+    write_all(settings.policies_dir, windows=["alltime", "daily"], order="ascending")
+    async with running_harness(settings, clock) as harness:
+        await follow_rules(harness)
+        revoked = await harness.post(
+            f"/v1/moderation/{cheat}/revoke", {"reason": "a cheat"}, harness.moderator()
+        )
+        assert 200 == revoked.status, revoked.raw
+        for window in ("alltime", day):
+            own = (await harness.get(f"/v1/boards/track.a/entries/ada?window={window}")).body
+            assert (3, 10) == (own["rank"], own["score"])
+            query = f"window={window}"
+            page = (await harness.get(f"/v1/families/track/players/ada/standings?{query}")).body["standings"]
+            assert [("track.a", 3, 10, 3), ("track.b", 1, 20, 1)] == list(map(facts_of, page))
+            assert own["achieved_at"] == page[0]["achieved_at"]
+            path = f"/v1/players/{{}}/entries?boards=track.a,track.b&{query}"
+            listed = (await harness.get(path.format("ada"))).body["entries"]
+            assert page == [entry["standing"] for entry in listed]
+            listed = (await harness.get(path.format("cyd"))).body["entries"]
+            assert ["ranked", "unranked"] == [entry["status"] for entry in listed]
+            assert ("track.a", 1, 30, 3) == facts_of(listed[0]["standing"])
+
+
+def facts_of(standing: dict[str, Any]) -> tuple[str, int, int, int]:
+    return standing["board"], standing["rank"], standing["score"], standing["total"]
