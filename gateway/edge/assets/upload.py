@@ -38,7 +38,7 @@ async def store_asset(request: web.Request) -> web.Response:
     refuse_large(edge, size_bytes)
     with edge.asset_traffic.uploading(server.key_id):
         await edge.asset_traffic.charge_upload(server.key_id, size_bytes)
-        content = await read_octets(request, ASSET_BYTES)
+        content = await read_octets(request, ASSET_BYTES, is_counted=False)  # `uploading` bounds them
         is_new = await _store(edge, digest, content)
     reach(Point.AFTER_STORE)
     named = f"sha256:{digest.hex()}"

@@ -10,6 +10,7 @@ import asyncio
 import math
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
 from typing import Final, TypeVar
 
 from aiohttp import HttpVersion11, web
@@ -41,13 +42,14 @@ async def read_body(request: web.Request, limit: int) -> bytes:
     return await _receive(request, limit)
 
 
-async def read_octets(request: web.Request, limit: int) -> bytes:
+async def read_octets(request: web.Request, limit: int, *, is_counted: bool = True) -> bytes:
     """Return the raw body of up to `limit` bytes: `application/octet-stream`.
 
-    What has arrived adds to the time for the rest, so that a slow line does not keep out a large file.
+    What has arrived adds to the time for the rest, so that a slow line does not keep out a large file. A body
+    that is not counted among those that arrive needs another bound on how many there are.
     """
     _check_head(request, limit, (_OCTETS,), "application/octet-stream")
-    return await _receive(request, limit, bytes_s=SLOWEST_BYTES_S)
+    return await _receive(request, limit, bytes_s=SLOWEST_BYTES_S, is_counted=is_counted)
 
 
 async def read_signed(
@@ -93,17 +95,22 @@ def _check_head(request: web.Request, limit: int, patterns: Sequence[re.Pattern[
         raise _too_large(limit)
 
 
-async def _receive(request: web.Request, limit: int, *, bytes_s: float = math.inf) -> bytes:
+async def _receive(
+    request: web.Request, limit: int, *, bytes_s: float = math.inf, is_counted: bool = True
+) -> bytes:
     arrived = _arrived(request, limit)
     if arrived is not None:
         return arrived
     edge = request.app[EDGE]
-    announced = limit if request.content_length is None else request.content_length
     try:
-        with edge.arriving.receiving(client_names(edge, request), announced):
+        with (
+            edge.arriving.receiving(client_names(edge, request))
+            if is_counted
+            else nullcontext(_pass) as count
+        ):
             async with asyncio.timeout(edge.settings.body_timeout_s) as patience:
                 await invite_body(request)
-                body = await _read_within(request, limit, patience, bytes_s)
+                body = await _read_within(request, limit, patience, bytes_s, count)
     except TimeoutError:
         raise Problem(ProblemType.REQUEST_TIMEOUT) from None
     except (ConnectionError, web.RequestPayloadError) as error:
@@ -115,6 +122,10 @@ async def _receive(request: web.Request, limit: int, *, bytes_s: float = math.in
     return body
 
 
+def _pass(_size_bytes: int) -> None:
+    """Count nothing."""
+
+
 def _arrived(request: web.Request, limit: int) -> bytes | None:
     """Return a body that is here as a whole; most come with their head, and cost no timer."""
     if not request.content.is_eof():
@@ -124,11 +135,18 @@ def _arrived(request: web.Request, limit: int) -> bytes | None:
     return body
 
 
-async def _read_within(request: web.Request, limit: int, patience: asyncio.Timeout, bytes_s: float) -> bytes:
+async def _read_within(
+    request: web.Request,
+    limit: int,
+    patience: asyncio.Timeout,
+    bytes_s: float,
+    count: Callable[[int], None],
+) -> bytes:
     body, until_s = bytearray(), patience.when()
     async for chunk in request.content.iter_any():
         body += chunk
         _within(body, limit)
+        count(len(body))
         if until_s is not None and bytes_s < math.inf:
             patience.reschedule(until_s + len(body) / bytes_s)
     return bytes(body)

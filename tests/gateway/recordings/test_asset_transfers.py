@@ -346,6 +346,17 @@ async def test_slow_uploads_of_one_key_leave_places_to_others(studio: Studio):
     assert {} == traffic._uploads
 
 
+async def test_an_upload_takes_no_room_from_bodies_that_arrive(studio: Studio):
+    """The places for uploads bound them, so that none is charged and then refused for another one's bytes."""
+    arriving = studio.harness.edge.arriving
+    arriving._limit_bytes = 0
+    async with RawConnection(studio.harness.authority) as slow:
+        await slow.send(studio.head(MAP) + MAP[:-1])
+        await until(lambda: uploading(studio, 1))
+        await slow.send(MAP[-1:])
+        assert (201, 0) == ((await slow.answer()).status, arriving.total_bytes)
+
+
 async def test_a_key_uploads_and_an_address_downloads_only_so_many_bytes(
     studio: Studio, monkeypatch: pytest.MonkeyPatch
 ):
