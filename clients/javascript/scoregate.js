@@ -242,15 +242,36 @@ export class Scoregate {
    * @param {(standing: {player: string, name: string, score: number, submission: string, window: string,
    *   rank: number}) => void} onStanding
    * @param {(isOpen: boolean) => void} [onConnection] is called when the stream opens and when it is lost, after
-   *   which it reconnects by itself
+   *   which it reconnects by itself, with what has changed meanwhile
    * @returns {() => void}
    */
   live(board, onStanding, onConnection = () => {}) {
-    const source = new EventSource(this.#url(`/v1/boards/${encodeURIComponent(board)}/live`));
-    source.addEventListener("open", () => onConnection(true));
-    source.addEventListener("error", () => onConnection(false));
-    source.addEventListener("standing", (event) => onStanding(JSON.parse(event.data)));
-    return () => source.close();
+    let source, last, refusals = 0, isOver = false;
+    const open = () => {
+      if (isOver) return;
+      source = new EventSource(this.#url(`/v1/boards/${encodeURIComponent(board)}/live${queryOf({ after: last })}`));
+      source.addEventListener("open", () => {
+        refusals = 0;
+        onConnection(true);
+      });
+      source.addEventListener("error", lose);
+      for (const kind of ["begin", "reset", "standing"]) {
+        source.addEventListener(kind, (event) => (last = event.lastEventId || undefined));
+      }
+      source.addEventListener("standing", (event) => onStanding(JSON.parse(event.data)));
+    };
+    const lose = () => {
+      onConnection(false);
+      // A browser connects again after a lost connection, but not after an answer such as 503 (HTML, 9.2.3).
+      if (isOver || source.readyState !== EventSource.CLOSED) return;
+      this.#wait(Math.min(FIRST_WAIT_MS * 2 ** refusals, LONGEST_WAIT_MS)).then(open);
+      refusals += 1;
+    };
+    open();
+    return () => {
+      isOver = true;
+      source.close();
+    };
   }
 
   #url(path) {

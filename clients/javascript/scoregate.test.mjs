@@ -234,3 +234,69 @@ test("a run is submitted without a recording, as a board that replays nothing ta
   await client.submit(RUN, { score: 7, ticks: 3, stats: {} });
   assert.deepEqual(JSON.parse(requests[0].body), { score: 7, ticks: 3, stats: {} });
 });
+
+/** Replaces EventSource during a test, and returns the sources that are opened. */
+function eventSources(context) {
+  const sources = [];
+  class Source extends EventTarget {
+    static CLOSED = 2;
+    readyState = 0;
+    constructor(url) {
+      super();
+      this.url = url;
+      sources.push(this);
+    }
+    close() {
+      this.readyState = Source.CLOSED;
+    }
+    lose(readyState) {
+      this.readyState = readyState;
+      this.dispatchEvent(new Event("error"));
+    }
+    tell(kind, data, lastEventId) {
+      this.dispatchEvent(new MessageEvent(kind, { data: JSON.stringify(data), lastEventId }));
+    }
+  }
+  const before = globalThis.EventSource;
+  globalThis.EventSource = Source;
+  context.after(() => (globalThis.EventSource = before));
+  return sources;
+}
+
+test("a live feed that is refused is opened again where it was, after pauses that grow and are bounded", async (context) => {
+  const sources = eventSources(context);
+  const { client, waits } = clientOf();
+  const standings = [];
+  const connections = [];
+  client.live("arcade", (standing) => standings.push(standing), (isOpen) => connections.push(isOpen));
+  sources[0].dispatchEvent(new Event("open"));
+  sources[0].tell("begin", {}, "7-0");
+  sources[0].tell("standing", { rank: 1 }, "8-0");
+  for (let refusal = 0; refusal < 9; refusal += 1) {
+    sources.at(-1).lose(EventSource.CLOSED);
+    await new Promise(setImmediate);
+  }
+  assert.deepEqual(waits, [500, 1000, 2000, 4000, 8000, 16000, 32000, 60000, 60000]);
+  assert.equal(sources.length, 10);
+  assert.equal(sources[0].url.search, "");
+  assert.equal(sources[9].url.search, "?after=8-0");
+
+  sources[9].dispatchEvent(new Event("open"));
+  sources[9].tell("standing", { rank: 2 }, "9-0");
+  assert.deepEqual(standings, [{ rank: 1 }, { rank: 2 }]);
+  assert.deepEqual(connections, [true, ...Array(9).fill(false), true]);
+  sources[9].lose(EventSource.CLOSED);
+  assert.equal(waits.at(-1), 500);
+});
+
+test("a live feed that the browser reopens, or that was stopped, is not opened again", async (context) => {
+  const sources = eventSources(context);
+  const { client, waits } = clientOf();
+  const stop = client.live("arcade", () => {});
+  sources[0].lose(0); // the connection was lost, and the browser is connecting
+  assert.deepEqual(waits, []);
+  sources[0].lose(EventSource.CLOSED);
+  stop(); // during the pause
+  await new Promise(setImmediate);
+  assert.equal(sources.length, 1);
+});
