@@ -56,7 +56,9 @@ HOME: Final[Values] = {
 
 STATES: Final = tuple(each.value for each in State)
 KINDS: Final = ("verify", "project", "reveal", "recheck", "recall", "audit", "probe")
-STAGES: Final = ("folding", "copying", "sweeping", "frozen", "kept", "forgetting", "forgotten")
+STAGES: Final = (
+    "folding", "copying", "sweeping", "frozen", "kept", "forgetting", "forgotten", "withdrawn",
+)  # fmt: skip
 DELIVERIES: Final = ("pending", "delivered", "dead")
 BOARD_STATES: Final = tuple(each.value for each in BoardState)
 

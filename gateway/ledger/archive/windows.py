@@ -14,6 +14,7 @@ from sqlalchemy import bindparam, desc, insert, literal_column, select, text, tu
 
 from gateway.ledger.index_pages import fetch_listed, is_listed
 from gateway.ledger.schema import (
+    ARCHIVE_IN_FORCE,
     ARCHIVE_KEPT,
     ARCHIVE_WORK,
     Int64,
@@ -114,7 +115,6 @@ class FrozenPolicy(NamedTuple):
 
 
 _w, _s = archived_windows.c, submissions.c
-_IS_IN_FORCE: Final = _w.stage != ArchiveStage.WITHDRAWN.value
 _IS_IT: Final = (_w.board == bindparam("at_board"), _w.window == bindparam("at_window"))
 
 _LOAD = Query(select(archived_windows).where(*_IS_IT))
@@ -144,14 +144,19 @@ _PENDING_IN = Query(
 )
 _ENDED_AFTER = Query(
     select(_w.window, _w.begin_ms, _w.end_ms).where(
-        _w.board == bindparam("at_board"), _w.end_ms > bindparam("oldest"), _IS_IN_FORCE
+        _w.board == bindparam("at_board"), _w.end_ms > bindparam("oldest"), ARCHIVE_IN_FORCE
     )
 )
-_NAMED = Query(select(_w.window).where(_w.board == bindparam("at_board"), is_listed(_w.window), _IS_IN_FORCE))
+_NAMED = Query(
+    select(_w.window).where(_w.board == bindparam("at_board"), is_listed(_w.window), ARCHIVE_IN_FORCE)
+)
 _WITHDRAW = Query(
     update(archived_windows)
     .where(*_IS_IT)
     .values(stage=ArchiveStage.WITHDRAWN.value, changed_seq=0, revision=0)
+)
+_RULES = Query(
+    select(_w.rule).where(is_listed(_w.board), _w.window == bindparam("at_window"), ARCHIVE_IN_FORCE)
 )
 _CLOSED = Query(
     select(boards.c.board).where(
@@ -166,7 +171,7 @@ _READABLE = Query(
         _w.revision > 0,
         _w.stage != ArchiveStage.FORGETTING.value,
         _w.stage != ArchiveStage.FORGOTTEN.value,
-        _IS_IN_FORCE,
+        ARCHIVE_IN_FORCE,
         _w.window >= bindparam("least"),
         _w.window < bindparam("beyond"),
         tuple_(_w.end_ms, _w.window)
@@ -327,6 +332,11 @@ async def withdraw(tx: Transaction, boards: Sequence[str]) -> None:
     """
     alltime = WindowKind.ALLTIME.value
     await tx.run_each(_WITHDRAW, [{"at_board": board, "at_window": alltime} for board in boards])
+
+
+async def rules_of_alltime(tx: Transaction, boards: Sequence[str]) -> set[str]:
+    """Return the rules by which `alltime` of these boards is archived, of those where it is."""
+    return {row[0] for row in await fetch_listed(tx, _RULES, boards, at_window=WindowKind.ALLTIME.value)}
 
 
 async def mark_windows(tx: Transaction, board: str, names: Sequence[str], seq: int) -> None:

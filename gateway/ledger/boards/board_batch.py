@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 
 from sqlalchemy import bindparam, update
 
-from gateway.ledger.archive.windows import withdraw
+from gateway.ledger.archive.windows import rules_of_alltime, withdraw
 from gateway.ledger.boards.board_rows import (
     CHANGING,
     NOTHING,
@@ -25,6 +25,7 @@ from gateway.ledger.boards.field_filters import FieldValues, put_all_fields, val
 from gateway.ledger.boards.filter_filling import fill_again
 from gateway.ledger.boards.lookups import load_boards
 from gateway.ledger.derived.board_duties import BoardDuty, DueDuty, note
+from gateway.ledger.derived.folded_rules import fold_again
 from gateway.ledger.queries import newest_seq
 from gateway.ledger.schema import boards, events
 from gateway.ledger.transaction import Cells, Query, Transaction
@@ -142,8 +143,17 @@ class BoardBatch:
         await self.tx.run_each(_CHANGE, [_values(each, _CHANGED) for each in rest])
         await self._file()
         await self.tx.insert(events, self._events)
-        await withdraw(self.tx, sorted(self._withdrawn))
+        await self._withdraw()
         await note(self.tx, self._closings.values())
+
+    async def _withdraw(self) -> None:
+        """Take boards out of the archive; have the family folded if its rule has changed meanwhile."""
+        withdrawn = sorted(self._withdrawn)
+        reopened = [name for name in withdrawn if self.boards[name].board.state is BoardState.OPEN]
+        rules = await rules_of_alltime(self.tx, reopened)
+        await withdraw(self.tx, withdrawn)
+        if rules:
+            await fold_again(self.tx, self.terms.family, rules)
 
     async def _file(self) -> None:
         """Have boards found by their metadata as it is now."""

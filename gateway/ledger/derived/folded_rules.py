@@ -6,10 +6,10 @@ import hashlib
 from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
-from sqlalchemy import bindparam, literal_column, select
+from sqlalchemy import bindparam, exists, literal_column, select
 
 from gateway.ledger.derived import log
-from gateway.ledger.schema import standings
+from gateway.ledger.schema import ARCHIVE_IN_FORCE, archived_windows, standings
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.ranking import Ranking
 
@@ -25,10 +25,15 @@ FOLDING: Final = 0
 _DIGITS: Final = 12
 """Hex digits of a rule."""
 
-_st = standings.c
+_st, _w = standings.c, archived_windows.c
 _OF_OTHER_RULE = Query(
     select(literal_column("1"))
-    .where(_st.board == bindparam("board"), _st.score.is_not(None), _st.rule != bindparam("rule"))
+    .where(
+        _st.board == bindparam("board"),
+        _st.score.is_not(None),
+        _st.rule != bindparam("rule"),
+        ~exists().where(_w.board == _st.board, _w.window == _st.window, ARCHIVE_IN_FORCE),
+    )
     .limit(1)
 )
 
@@ -81,10 +86,18 @@ def note_rules(numbers: Mapping[str, int]) -> Operation[None]:
     return work
 
 
+async def fold_again(tx: Transaction, name: str, rules: Collection[str]) -> None:
+    """Note that a board or family has to be folded, unless all of these rules are the one that is noted."""
+    noted = await log.position(RULES, name)(tx)
+    if noted is not None and any(int(rule, 16) != noted for rule in rules):
+        await note_rules({name: FOLDING})(tx)
+
+
 def boards_of_other_rules(rankings: Collection[Ranking]) -> Operation[list[str]]:
     """Return those boards that have standings of another rule than their ranking's, in order.
 
-    It looks through all standings of a board that has none.
+    Standings of archived windows do not count: readers get those from the archive, by its own rule. It looks
+    through all standings of a board that has none of another rule.
     """
 
     async def work(tx: Transaction) -> list[str]:

@@ -6,6 +6,7 @@ All times are Unix milliseconds. Whoever imports a table has all of them, so tha
 from __future__ import annotations
 
 from gateway.ledger.schema.archive_tables import (
+    ARCHIVE_IN_FORCE,
     ARCHIVE_KEPT,
     ARCHIVE_WORK,
     archived_entries,
@@ -58,6 +59,7 @@ from gateway.ledger.schema.submission_tables import (
 )
 
 __all__ = [
+    "ARCHIVE_IN_FORCE",
     "ARCHIVE_KEPT",
     "ARCHIVE_WORK",
     "SCHEMA_VERSION",

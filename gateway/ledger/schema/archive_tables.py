@@ -46,6 +46,9 @@ archived_windows = Table(
 the readable one lacks (0: none). `is_thin` is 1 once standings of the window may be gone.
 """
 
+ARCHIVE_IN_FORCE: Final = archived_windows.c.stage != "withdrawn"
+"""The windows that are archived or being archived: not `alltime` of a board that was reopened or deleted."""
+
 archived_entries = Table(
     "archived_entries",
     metadata,

@@ -13,7 +13,7 @@ from gateway.edge.live import heartbeats
 from gateway.edge.problems import ProblemType
 from gateway.edge.reads.rule_gate import WITHOUT_STANDINGS
 from gateway.edge.routes import ROUTES
-from gateway.ledger.derived.folded_rules import FOLDING, note_rules, noted_rules
+from gateway.ledger.derived.folded_rules import FOLDING, boards_of_other_rules, note_rules, noted_rules
 from gateway.runtime.lanes import lane_of
 from gateway.runtime.settings import Settings
 from gateway.steward import rule_changes
@@ -262,10 +262,7 @@ async def test_a_player_is_shown_final_ranks_as_they_were_under_another_rule(set
             await studio.write(board, player, score)
         await follow_rules(harness)
         day = (await harness.get("/v1/boards/track.a/entries?window=daily")).body["window"]
-        await studio.done({"action": "close", "board": "track.a"})
-        clock.shift(DAY_S + 600)
-        while await harness.steward().archive():
-            pass
+        await close_for_good(studio, clock, "track.a")
         [cheat] = [
             entry["submission"]
             for entry in (await harness.get("/v1/boards/track.a/entries")).body["entries"]
@@ -274,6 +271,8 @@ async def test_a_player_is_shown_final_ranks_as_they_were_under_another_rule(set
     write_all(settings.policies_dir, windows=["alltime", "daily"], order="ascending")
     async with running_harness(settings, clock) as harness:
         await follow_rules(harness)
+        ranking = (await harness.edge.catalogue.boards(["track.a"]))["track.a"].ranking
+        assert [] == await harness.edge.ledger.read(boards_of_other_rules([ranking]))
         revoked = await harness.post(
             f"/v1/moderation/{cheat}/revoke", {"reason": "a cheat"}, harness.moderator()
         )
@@ -291,6 +290,43 @@ async def test_a_player_is_shown_final_ranks_as_they_were_under_another_rule(set
             listed = (await harness.get(path.format("cyd"))).body["entries"]
             assert ["ranked", "unranked"] == [entry["status"] for entry in listed]
             assert ("track.a", 1, 30, 3) == facts_of(listed[0]["standing"])
+
+
+async def test_a_board_whose_final_ranks_are_of_another_rule_is_folded_anew_once_it_is_reopened(
+    settings: Settings,
+):
+    """Its family is not read before that; a board that is reopened under the rule of its ranks is read at once."""
+    clock = ShiftedClock()
+    async with running_harness(settings, clock) as harness:
+        studio = Studio(harness, await registered(harness))
+        await studio.done(opening("a"))
+        for player, score in (("ada", 10), ("bob", 25)):
+            await studio.write("track.a", player, score)
+        await follow_rules(harness)
+        await close_for_good(studio, clock, "track.a")
+        await studio.done({"action": "reopen", "board": "track.a"})
+        harness.edge.outdated._looked_s = float("-inf")
+        assert [(1, "bob", 25), (2, "ada", 10)] == await studio.entries("track.a")
+        await close_for_good(studio, clock, "track.a")
+    write_all(settings.policies_dir, order="ascending")
+    async with running_harness(settings, clock) as harness:
+        await follow_rules(harness)
+        studio = Studio(harness, studio.private)
+        assert [(1, "bob", 25), (2, "ada", 10)] == await studio.entries("track.a")
+        await studio.done({"action": "reopen", "board": "track.a"})
+        harness.edge.outdated._looked_s = float("-inf")
+        assert "board-rebuilding" == (await harness.get("/v1/boards/track.a/entries")).problem
+        await follow_rules(harness)
+        assert [(1, "ada", 10), (2, "bob", 25)] == await studio.entries("track.a")
+
+
+async def close_for_good(studio: Studio, clock: ShiftedClock, board: str) -> None:
+    """Close a board, and archive it and the day."""
+    await studio.done({"action": "close", "board": board})
+    clock.shift(DAY_S + 600)
+    steward = studio.harness.steward()
+    while await steward.archive():
+        pass
 
 
 def facts_of(standing: dict[str, Any]) -> tuple[str, int, int, int]:
