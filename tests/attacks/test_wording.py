@@ -21,6 +21,7 @@ from gateway.runtime.clock import fault_of_rfc3339, parse_rfc3339
 from policies.vocabulary import LATEST_MS
 from tests.support.attack import CLAIM, ENTRY, about, accept, honest, issued, refuse, registered
 from tests.support.harness import Answer, Harness
+from tests.support.thorough import examples
 
 SCHEMA = (422, "schema-violation")
 RAW = ("Input should", "Field required", "Extra inputs", "should match pattern", "Value error", "valid ")
@@ -174,7 +175,7 @@ json_values = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(value=st.dictionaries(st.text(max_size=5), json_values, max_size=4))
 def test_F03_whatever_is_taken_can_be_written_and_read_again(value: dict[str, Any]):
     """Of any object: it is refused as a problem or a fault of its model, or orjson writes what it reads again."""

@@ -24,6 +24,7 @@ from tests.contract.test_boards_of_families import FREEING, TRACKS, track
 from tests.support.families import change_boards, tracks
 from tests.support.ledger import NOON_MS
 from tests.support.stores import PostgresStore, SqliteStore, Store, on_both_ledgers, open_in
+from tests.support.thorough import examples
 
 RESTS = "abcd"
 NAMES = [f"track.{rest}" for rest in RESTS]
@@ -147,7 +148,7 @@ async def _play(store: Store, steps: list[tuple[Any, ...]]) -> None:
 def test_lives_of_boards_are_as_a_model_of_them(database_server: Any, tmp_path_factory: Any):
     """Outcomes, boards, lists and events, whatever is asked for in whatever order; every row follows from events."""
 
-    @settings(deadline=None, max_examples=30 if database_server is None else 10)
+    @settings(deadline=None, max_examples=examples(12 if database_server is None else 4))
     @given(STEPS)
     def check(steps: list[tuple[Any, ...]]) -> None:
         asyncio.run(_on_a_new_ledger(database_server, tmp_path_factory, steps))

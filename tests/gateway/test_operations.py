@@ -28,6 +28,7 @@ from tests.support.books import (
 )
 from tests.support.ledger import NOON_MS
 from tests.support.oracle import standings
+from tests.support.thorough import examples
 
 BEST = board_of(Operator.BEST, SortOrder.DESCENDING)
 
@@ -108,7 +109,7 @@ def due(given_operations: Sequence[Said], operator: Operator, order: SortOrder) 
 
 @pytest.mark.parametrize("order", SortOrder)
 @pytest.mark.parametrize("operator", Operator)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(data=st.data())
 def test_T05_operations_end_alike_in_any_order_and_with_repeats(
     operator: Operator, order: SortOrder, data: st.DataObject
@@ -128,7 +129,7 @@ def test_T05_operations_end_alike_in_any_order_and_with_repeats(
 
 
 @pytest.mark.parametrize("operator", Operator)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(asked=FREE_OPERATIONS, order=st.sampled_from(SortOrder))
 def test_standings_follow_writes_corrections_and_removals(operator: Operator, asked: Any, order: SortOrder):
     """Whatever is asked for, what stands is the fold of what counts: a best that is removed gives way to the next."""
@@ -141,7 +142,7 @@ def test_standings_follow_writes_corrections_and_removals(operator: Operator, as
 
 
 @pytest.mark.parametrize("operator", Operator)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(asked=FREE_OPERATIONS, order=st.sampled_from(SortOrder))
 def test_a_batch_ends_as_its_operations_do_one_by_one(operator: Operator, asked: Any, order: SortOrder):
     """What can be done, done in one request: the same states, standings and baselines, folded once."""

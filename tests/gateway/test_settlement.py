@@ -32,6 +32,7 @@ from tests.support import boards
 from tests.support.books import Books, board_of
 from tests.support.ledger import NOON_MS, new_submission, opened, rows
 from tests.support.oracle import Promoted, standings
+from tests.support.thorough import examples
 from validators.judge import RULES_VERSION
 
 ANY = frozenset(State)
@@ -275,7 +276,7 @@ def histories(limit: int) -> st.SearchStrategy[tuple[list[tuple[str, int, int]],
 
 @pytest.mark.parametrize("order", SortOrder)
 @pytest.mark.parametrize("operator", Operator)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(data=st.data())
 def test_standings_are_those_of_the_oracle(operator: Operator, order: SortOrder, data: st.DataObject):
     """Best, latest and sum, each order, each window: after any promotions and revocations, credited when received."""
@@ -297,7 +298,7 @@ def test_standings_are_those_of_the_oracle(operator: Operator, order: SortOrder,
     }.isdisjoint(due)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(history=histories(SCORE_LIMIT))
 def test_V05_baselines_are_those_of_the_promoted_scores_alone(
     history: tuple[list[tuple[str, int, int]], list[int]],

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 from hypothesis import HealthCheck, given
-from hypothesis import settings as examples
+from hypothesis import settings as properties
 from hypothesis import strategies as st
 
 from gateway.edge.auth.tokens import Bearer, Role
@@ -20,6 +20,7 @@ from tests.gateway.edge.test_cursors import changed
 from tests.gateway.edge.test_readers import VAULT, filled
 from tests.support.harness import Harness, free_port
 from tests.support.policies import a_family, a_policy, write_policies
+from tests.support.thorough import examples
 from tests.support.valkey import ValkeyServer
 
 FIELDS: Final = (
@@ -103,7 +104,9 @@ async def test_F02_no_junk_in_a_read_is_a_failure_of_ours(harness: Harness):
     tokens = [None, f"Bearer {player}", f"Bearer {harness.moderator()}"]
     loop = asyncio.get_running_loop()
 
-    @examples(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @properties(
+        max_examples=examples(100), deadline=None, suppress_health_check=list(HealthCheck), database=None
+    )
     @given(reads(), st.sampled_from(tokens))
     def look(read: tuple[str, dict[str, str]], token: str | None) -> None:
         target, fields = read

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import http_sf
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.edge.auth.structured_fields import (
@@ -15,6 +15,7 @@ from gateway.edge.auth.structured_fields import (
     parse_byte_sequences,
     parse_inner_lists,
 )
+from tests.support.thorough import examples
 
 KEYS = st.from_regex(r"[a-z*][a-z0-9_\-.*]{0,3}", fullmatch=True)
 BYTES = st.binary(min_size=1, max_size=9).map(lambda value: f":{b64encode(value).decode()}:")
@@ -84,6 +85,7 @@ def value_of(text: str) -> object:
     return http_sf.parse(text.encode(), tltype="item")[0] if text else True
 
 
+@settings(max_examples=examples(40))
 @given(dictionaries(inner_lists()))
 def test_inner_lists_are_read_as_the_library_reads_them(text: str) -> None:
     """Both refuse the same texts, and find the same items and parameters in the others."""

@@ -25,6 +25,7 @@ from policies.windows import FOREVER_MS, window_named
 from tests.gateway.test_settlement import Books, board_of, decision, histories, play_out
 from tests.support.ledger import NOON_MS
 from tests.support.oracle import Promoted, standings
+from tests.support.thorough import examples
 
 DECIDED_MS = NOON_MS + 100 * 86_400_000
 """Later than every run comes in, so that each step has an instant of its own."""
@@ -48,17 +49,11 @@ def flip(books: Books, number: int, to_state: State, at_ms: int) -> None:
     assert isinstance(change, Change)
 
 
-def folded(books: Books, windows: set[str], at_ms: int) -> Ranked:
+async def folded(books: Books, windows: set[str], at_ms: int) -> Ranked:
     """What the log says of some windows, entry by entry in rank order; empty ones are left out."""
-
-    async def work() -> Ranked:
-        policy, ledger = books.board.policy, FromBooks(books)
-        found = {
-            name: await board_as_of(ledger, policy, window_named(policy, name), at_ms) for name in windows
-        }
-        return {name: [tuple(each[:5]) for each in entries] for name, entries in found.items() if entries}
-
-    return asyncio.run(work())
+    policy, ledger = books.board.policy, FromBooks(books)
+    found = {name: await board_as_of(ledger, policy, window_named(policy, name), at_ms) for name in windows}
+    return {name: [tuple(each[:5]) for each in entries] for name, entries in found.items() if entries}
 
 
 def live(books: Books, order: SortOrder) -> Ranked:
@@ -88,7 +83,7 @@ def due(promoted: list[Promoted], board: Board) -> Ranked:
 
 @pytest.mark.parametrize("order", SortOrder)
 @pytest.mark.parametrize("operator", Operator)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(data=st.data())
 def test_the_log_alone_gives_the_board_of_every_instant(
     operator: Operator, order: SortOrder, data: st.DataObject
@@ -109,11 +104,16 @@ def test_the_log_alone_gives_the_board_of_every_instant(
     books.connection.execute("DELETE FROM standings")
 
     windows = {name for each in then for name in each} | {"alltime"}
+
+    async def look() -> list[Ranked]:
+        instants = range(DECIDED_MS, DECIDED_MS + len(steps) + 1)
+        return [await folded(books, windows, at_ms) for at_ms in (*instants, FOREVER_MS)]
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(history, "SLICE", slice_size)
-        seen = [folded(books, windows, DECIDED_MS + at) for at in range(len(steps) + 1)]
+        *seen, last = asyncio.run(look())
     assert then == seen
-    assert now == seen[-1] == folded(books, windows, FOREVER_MS)
+    assert now == seen[-1] == last
 
 
 def three_promoted() -> Books:

@@ -42,6 +42,7 @@ from tests.support.archives import Shelf
 from tests.support.books import Books
 from tests.support.ledger import NOON_MS, new_submission
 from tests.support.sealed import Nowhere
+from tests.support.thorough import examples
 
 SEASONS = {"windows": ["alltime", "season"], "season": "0 0 1 * *"}
 MONTH_MS = 31 * 86_400_000
@@ -163,7 +164,7 @@ STEPS = st.lists(
 
 @pytest.mark.parametrize("order", ["descending", "ascending"])
 @pytest.mark.parametrize("operator", ["best", "latest", "sum"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(steps=STEPS)
 def test_a_rollup_is_what_sql_says_of_the_standings(operator: str, order: str, steps: list[tuple[Any, ...]]):
     """After every promotion and revocation, several in one transaction too, in both windows."""
@@ -296,7 +297,7 @@ POINT_STEPS = st.lists(
 
 
 @pytest.mark.parametrize("order", ["descending", "ascending"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(steps=POINT_STEPS)
 def test_points_are_what_sql_says_of_the_ranks(order: str, steps: list[tuple[Any, ...]]):
     """Once a steward has compared the boards, and no later than that."""

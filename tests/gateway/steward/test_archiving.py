@@ -29,6 +29,7 @@ from policies.vocabulary import State
 from policies.windows import FOREVER_MS, window_at
 from tests.support.archives import DAY_S, VARIANTS, Shelf, a_board, board_with
 from tests.support.ledger import NOON_MS
+from tests.support.thorough import examples
 
 ANCHORED = "SELECT board, window FROM anchored_windows"
 RUNS = st.lists(
@@ -45,7 +46,7 @@ RUNS = st.lists(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.sampled_from(sorted(VARIANTS)), RUNS, st.integers(1, 4))
 def test_final_ranks_are_those_of_the_ledger(variant: str, runs: list[Any], rows: int):
     """ROW_NUMBER, RANK and DENSE_RANK over the fold of the log, in slices of any size, also after late decisions."""

@@ -45,6 +45,7 @@ from policies.vocabulary import Reason, State
 from tests.support import boards
 from tests.support.clock import ShiftedClock
 from tests.support.duty import Duty, be_unused
+from tests.support.thorough import examples
 from tests.support.valkey import ValkeyServer
 
 BOARD = "tiny"
@@ -294,7 +295,9 @@ WRITES = st.lists(
 """When a write is committed, how much later it is shown, whose, and its score; None takes the player's last one back."""
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(writes=WRITES)
 def test_no_update_is_lost_whenever_it_comes(tmp_path_factory: Any, valkey: ValkeyServer, writes: Any):
     """At every moment of eviction and warming: the index ends as the ledger, and readers in between see what is shown."""
