@@ -9,7 +9,7 @@ at its end. A player who joins is shown with earlier submissions. That is no ach
 that counts for more is one.
 
 The log does not rank a rollup, whose standings follow from other boards. After a loss, its first ten of that
-moment have reached it.
+moment have reached it; nobody has while it is being folded anew, when its standings are of two rules.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Final
 
+from gateway.catalogue.outdated_boards import OutdatedBoards
 from gateway.derived.join_history import JoinHistory, join_history_of
 from gateway.derived.top_ten import TOP_RANKS, TopTen
 from gateway.derived.webhooks.event_types import achievement_reached
@@ -46,8 +47,9 @@ class Achievements:
 
     name = "achievements"
 
-    def __init__(self, ledger: Ledger, *, clock: Clock) -> None:
+    def __init__(self, ledger: Ledger, outdated: OutdatedBoards, *, clock: Clock) -> None:
         self._ledger = ledger
+        self._outdated = outdated
         self._clock = clock
 
     async def take(self, board: Board, mutations: Sequence[Mutation]) -> None:
@@ -75,6 +77,8 @@ class Achievements:
         """
         for board in boards:
             if board.policy.rollup:
+                if await self._outdated.has(board.name):
+                    continue
                 reached = await self._ledger.read(self._standing(board))
                 await self._record(reached, announce_after=since[board.name])
                 continue

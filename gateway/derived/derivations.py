@@ -11,6 +11,7 @@ from aiohttp.abc import AbstractResolver
 from redis.asyncio import Redis
 
 from gateway.catalogue.catalogue import Catalogue
+from gateway.catalogue.outdated_boards import OutdatedBoards
 from gateway.derived.achievements import Achievements
 from gateway.derived.change_followers import ChangeConsumer, ChangeFollower
 from gateway.derived.followers import LogFollower
@@ -21,6 +22,7 @@ from gateway.derived.webhooks.sources import DecisionEvents, StandingEvents
 from gateway.index.feed.consumer_group import LEFT_MS
 from gateway.index.feed.lane_watch import LOOK_S
 from gateway.ledger.ledger import Ledger
+from gateway.ledger.reads import ReadKind
 from gateway.runtime.clock import Clock
 from gateway.runtime.settings import Settings
 
@@ -64,7 +66,7 @@ class Derivations:
                 left_ms=left_ms,
                 look_s=look_s,
             )
-            for consumer in self._change_consumers(ledger, clock)
+            for consumer in self._change_consumers(ledger, catalogue, clock)
         }
 
     async def follow_log(self) -> int:
@@ -87,10 +89,10 @@ class Derivations:
         """Stop the deliveries."""
         await self.sender.close()
 
-    def _change_consumers(self, ledger: Ledger, clock: Clock) -> list[ChangeConsumer]:
+    def _change_consumers(self, ledger: Ledger, catalogue: Catalogue, clock: Clock) -> list[ChangeConsumer]:
         consumers: list[ChangeConsumer] = [
             StandingEvents(ledger, clock=clock),
-            Achievements(ledger, clock=clock),
+            Achievements(ledger, OutdatedBoards(ledger, catalogue, ReadKind.DUTIES), clock=clock),
         ]
         if self._settings.kafka_servers:
             from gateway.derived.kafka import KafkaExport  # noqa: PLC0415 - its library is an extra

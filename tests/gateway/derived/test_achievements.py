@@ -11,6 +11,8 @@ from typing import Any
 import orjson
 import pytest
 
+from gateway.catalogue.catalogue import Catalogue
+from gateway.catalogue.outdated_boards import OutdatedBoards
 from gateway.derived import achievements as folding
 from gateway.derived import join_history
 from gateway.derived.achievements import TOP_RANKS, reached_by_log
@@ -19,9 +21,11 @@ from gateway.index import keys
 from gateway.ledger.derived.achievements import achievements_of
 from gateway.ledger.derived.folded_rules import FOLDING, note_rules, rule_number
 from gateway.ledger.players.joins import JoinChange
+from gateway.ledger.reads import ReadKind
 from gateway.runtime.lanes import lane_of
 from gateway.settlement.joins import set_joined, show_joined
 from gateway.settlement.settle import Decision, settle
+from policies.loader import Policies
 from policies.vocabulary import Reason, State
 from tests.support.derived import catch_up
 from tests.support.ledger import new_submission
@@ -289,7 +293,8 @@ async def test_a_loss_is_made_good_from_each_boards_own_events(stage, monkeypatc
             await settle(stage.ledger, stage.index, places[name], [decision])
         lost[name] = 0
     boards = [places[name] for name in lost]
-    consumer = folding.Achievements(stage.ledger, clock=stage.clock)
+    outdated = OutdatedBoards(stage.ledger, Catalogue(Policies(places)), ReadKind.DUTIES)
+    consumer = folding.Achievements(stage.ledger, outdated, clock=stage.clock)
     await consumer.recover(boards, lost)
     assert [name for name in lost for _ in range(2)] == reads  # four events each
     found = stage.rows(

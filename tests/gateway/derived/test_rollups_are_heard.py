@@ -18,6 +18,7 @@ from gateway.index.board_index import Index
 from gateway.ledger.boards.board_opening import open_boards
 from gateway.ledger.boards.board_rows import FamilyTerms
 from gateway.ledger.derived import webhooks
+from gateway.ledger.derived.folded_rules import FOLDING, note_rules
 from gateway.ledger.derived.webhooks import DeliveryState, Webhook
 from gateway.ledger.ledger import Ledger
 from gateway.runtime.lanes import lane_of
@@ -138,6 +139,29 @@ async def test_what_lost_streams_had_of_a_rollup_is_caught_up_from_the_ledger(tr
     assert {("standing.changed", "bob", lost, 7), ("achievement.reached", "bob", lost, None)} <= told
     found = rows(track.settings.ledger_path, "SELECT player, rank FROM achievements WHERE board = 'world'")
     assert [("ada", 1), ("bob", 1)] == sorted(found)
+
+
+async def test_nobody_has_reached_the_first_ten_of_a_rollup_that_is_folded_anew_after_a_loss(track: Track):
+    """Its standings are of two rules; the changes themselves are told, without ranks."""
+    derivations = await track.derivations()
+    await track.score("track.a", "ada", 5)
+    await catch_up(derivations)
+    lost = await track.score("track.b", "bob", 7)
+    track.redis.flushall()
+    await track.ledger.write(note_rules({"world": FOLDING}))
+    derivations = Derivations(
+        track.settings,
+        track.catalogue,
+        track.ledger,
+        track.index.client,
+        clock=track.clock,
+        left_ms=0,
+        look_s=0,
+    )
+    await catch_up(derivations)
+    assert {("standing.changed", "bob", lost, 7)} == {each for each in await track.told() if each[1] == "bob"}
+    found = rows(track.settings.ledger_path, "SELECT player, rank FROM achievements WHERE board = 'world'")
+    assert [("ada", 1)] == found
 
 
 @pytest.mark.parametrize(
