@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 
+def printable(text: str) -> str:
+    """Return `text` with escapes for what UTF-8 cannot encode, as in the name of a file that is not UTF-8."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 class ScoregateError(Exception):
     """The operation could not be done."""
 
     def __init__(self, message: str | None = None) -> None:
-        super().__init__(message or (type(self).__doc__ or "").strip())
+        super().__init__(printable(message or (type(self).__doc__ or "").strip()))
 
 
 class PolicyError(ScoregateError):

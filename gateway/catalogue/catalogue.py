@@ -55,7 +55,7 @@ class Catalogue:
     these the catalogue keeps the ones used last. Without a `lookup` there are only boards of files.
 
     A deleted board is none, unless the catalogue `serves_deleted`: what was received before is still settled.
-    `is_stale` means that the files have changed since, and that the change was refused.
+    `is_stale` means that the files were read since, and that they were refused or that this failed.
     """
 
     def __init__(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
@@ -23,7 +24,7 @@ _log = logger()
 
 
 class PoliciesInForce(Protocol):
-    """The policies that a part works with. `is_stale` means that the files have changed, and were refused."""
+    """The policies that a part works with. `is_stale` means that the last reload put no others in force."""
 
     is_stale: bool
     policies: Policies
@@ -49,15 +50,36 @@ def read_again(settings: Settings, in_force: PoliciesInForce) -> Reload:
         policies = load_policies(settings.policies_dir)
         refuse_restart(in_force.policies.by_name, policies.by_name)
     except ScoregateError as error:
-        POLICY_RELOADS.labels("refused").inc()
-        POLICY_STALE.set(1)
-        in_force.is_stale = True
+        _mark(in_force, is_stale=True)
         _log.error(Event.POLICY_REFUSED, error=str(error))
         return Reload(began_ns, None, refusal=str(error))
-    POLICY_RELOADS.labels("in_force").inc()
-    POLICY_STALE.set(0)
-    in_force.is_stale = False
     return Reload(began_ns, policies, changed_digests(in_force.policies.by_name, policies.by_name))
+
+
+@contextmanager
+def reloading(
+    in_force: PoliciesInForce, tell: Callable[[Reload], None], *ending: type[Exception]
+) -> Iterator[Callable[[Reload], None]]:
+    """Read the files and put them in force during the block, which calls what it gets once that is over.
+
+    `tell` hears of the reload. An unexpected error is reported and told as a refusal, because a bug in
+    reading must not end a part that serves; errors in `ending` pass.
+    """
+
+    def conclude(reload: Reload) -> None:
+        if reload.policies is not None:
+            _mark(in_force, is_stale=False)
+        tell(reload)
+
+    began_ns = time.monotonic_ns()
+    try:
+        yield conclude
+    except ending:
+        raise
+    except Exception as error:  # noqa: BLE001 - see above
+        report(FaultPlace.POLICIES, error)
+        _mark(in_force, is_stale=True)
+        tell(Reload(began_ns, None, refusal=_FAILED))
 
 
 async def reload_when_asked(
@@ -74,15 +96,17 @@ async def reload_when_asked(
     while True:
         await requested.wait()
         requested.clear()
-        began_ns = time.monotonic_ns()
-        try:
+        with reloading(in_force, tell) as conclude:
             reload = await asyncio.to_thread(read_again, settings, in_force)
             if reload.policies is not None:
                 await put(reload.policies)
-        except Exception as error:  # noqa: BLE001 - a bug in reading must not end a part that serves
-            report(FaultPlace.POLICIES, error)
-            reload = Reload(began_ns, None, refusal=_FAILED)
-        tell(reload)
+            conclude(reload)
+
+
+def _mark(in_force: PoliciesInForce, *, is_stale: bool) -> None:
+    POLICY_RELOADS.labels("refused" if is_stale else "in_force").inc()
+    POLICY_STALE.set(is_stale)
+    in_force.is_stale = is_stale
 
 
 def is_terminal_gone() -> bool:

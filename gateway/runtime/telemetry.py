@@ -13,6 +13,7 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from gateway.runtime.log_sieve import Sieve, SievedEvents, SievedRecords, shorten_traceback
+from policies.errors import printable
 
 REGISTRY = CollectorRegistry()
 
@@ -335,6 +336,14 @@ class _LossyStream:
             self._stream.flush()
 
 
+def _as_json(line: dict[str, Any], **how: Any) -> bytes:
+    """Return a log line as JSON. What UTF-8 cannot encode is escaped: no log line may fail."""
+    try:
+        return orjson.dumps(line, **how)
+    except orjson.JSONEncodeError:
+        return orjson.dumps({name: printable(str(value)) for name, value in line.items()})
+
+
 def configure_logging(level: str) -> None:
     """Write every log line as a JSON object of bounded size to standard error."""
     structlog.configure(
@@ -344,7 +353,7 @@ def configure_logging(level: str) -> None:
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
             shorten_traceback,
-            structlog.processors.JSONRenderer(serializer=orjson.dumps),
+            structlog.processors.JSONRenderer(serializer=_as_json),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
         logger_factory=structlog.BytesLoggerFactory(cast("BinaryIO", _LossyStream(sys.stderr.buffer))),

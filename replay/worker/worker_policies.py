@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from rq.exceptions import StopRequested
+
 from gateway.catalogue.catalogue import Catalogue
-from gateway.runtime.reload import Reload, is_terminal_gone, read_again
+from gateway.runtime.reload import Reload, is_terminal_gone, read_again, reloading
 from gateway.runtime.settings import Settings
 from policies.loader import Policies
 
@@ -61,10 +63,11 @@ class WorkerPolicies:
             self._is_asked = False
             self._is_held = True  # a signal that arrives in here must wait for the end, not nest
             try:
-                reload = read_again(self._settings, self._catalogue)
-                if reload.policies is not None:
-                    self._catalogue.replace(reload.policies)
-                    self._put(reload.policies)
-                self._tell(reload)
+                with reloading(self._catalogue, self._tell, StopRequested) as conclude:
+                    reload = read_again(self._settings, self._catalogue)
+                    if reload.policies is not None:
+                        self._catalogue.replace(reload.policies)
+                        self._put(reload.policies)
+                    conclude(reload)
             finally:
                 self._is_held = False

@@ -38,6 +38,17 @@ logging.getLogger("library").info("of no interest")
 """
 
 
+def test_a_line_is_written_whatever_its_text():
+    """Also one with the name of a file that is not UTF-8: who logs a fault must not fail over it."""
+    speaking = (
+        'from gateway.runtime.telemetry import Event, configure_logging, logger\nconfigure_logging("info")\n'
+        'logger().error(Event.POLICY_REFUSED, error="b\\udcff.yaml", status=7)\n'
+    )
+    ran = subprocess.run([sys.executable, "-c", speaking], capture_output=True, check=True, timeout=60)
+    line = json.loads(ran.stderr)
+    assert ("policy_refused", "b\\udcff.yaml") == (line["event"], line["error"])
+
+
 def test_each_line_is_one_object_and_none_is_endless():
     """With event, level and time; by the level that is set, each subject a few times, a long traceback by its end."""
     ran = subprocess.run(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gateway.deployment.reload_answers import ReloadAnswer, last_answer, teller
+from gateway.deployment.run_files import PartFile, RunningPart
 from gateway.edge.submissions import submit
 from gateway.ledger import queries
 from gateway.runtime import reload
@@ -174,6 +177,66 @@ async def test_a_part_reloads_as_often_as_it_is_asked_whatever_came_of_the_last(
     assert reloading.cancelled()
 
 
+@pytest.mark.parametrize("fails_in", ["reading", "putting"])
+async def test_a_reload_that_fails_is_no_reload(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, fails_in: str
+):
+    """Nothing counts as in force and readiness says so, whether reading the files failed or putting them in force."""
+    asked, told = asyncio.Event(), asyncio.Queue[reload.Reload]()
+    settings, in_force = harness.edge.settings, harness.edge.catalogue
+
+    def fail(*_: object) -> Any:
+        raise ZeroDivisionError("one of ours")
+
+    async def put(_: Policies) -> None:
+        fail()
+
+    if fails_in == "reading":
+        monkeypatch.setattr(reload, "load_policies", fail)
+    reloading = asyncio.create_task(reload.reload_when_asked(asked, settings, in_force, put, told.put_nowait))
+    name = "scoregate_policy_reloads_total"
+    with counts(1, name, outcome="refused"), counts(0, name, outcome="in_force"):
+        asked.set()
+        async with asyncio.timeout(30):
+            answer = await told.get()
+    assert (None, True) == (answer.policies, "a fault of Scoregate" in (answer.refusal or ""))
+    assert (await harness.get("/readyz")).body["policies"] is False
+    assert "scoregate_policy_stale 1.0" in await harness.metrics()
+    reloading.cancel()
+    await asyncio.wait([reloading])
+
+
+async def test_a_wrong_file_may_have_any_name(harness: Harness, tmp_path: Path):
+    """Also one that is not UTF-8: its refusal is logged and told, and the next reload is heeded."""
+    folder, settings, in_force = (
+        harness.edge.settings.policies_dir,
+        harness.edge.settings,
+        harness.edge.catalogue,
+    )
+    wrong = folder / os.fsdecode(b"\xff.yaml")
+    wrong.write_text("board: [")
+    asked, told = asyncio.Event(), asyncio.Queue[ReloadAnswer]()
+    tell = teller(PartFile("edge", tmp_path / "edge"), in_force)
+
+    def tell_us(made: reload.Reload) -> None:
+        tell(made)
+        answer = last_answer(RunningPart("edge", 0, 0, tmp_path / "edge"))
+        assert answer is not None
+        told.put_nowait(answer)
+
+    reloading = asyncio.create_task(
+        reload.reload_when_asked(asked, settings, in_force, title_to(asyncio.Queue()), tell_us)
+    )
+    async with asyncio.timeout(30):
+        asked.set()
+        assert "\\udcff.yaml:1" in str((await told.get()).refusal)
+        wrong.unlink()
+        asked.set()
+        assert None is (await told.get()).refusal
+    reloading.cancel()
+    await asyncio.wait([reloading])
+
+
 async def test_what_is_asked_while_files_are_read_is_not_lost(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ):
@@ -288,10 +351,17 @@ async def test_files_that_cannot_be_put_in_force_leave_all_as_it_was(
     assert "scoregate_policy_stale 1.0" in await harness.metrics()
 
     write_policies(folder, a_policy("sprint"))
-    with counts(1, "scoregate_policy_reloads_total", outcome="in_force"):
-        boards = read_again(harness.edge.settings, in_force).policies
-    assert boards is not None
-    put_in_force(harness.edge, boards)
+    answers: list[reload.Reload] = []
+    with (
+        counts(1, "scoregate_policy_reloads_total", outcome="in_force"),
+        reload.reloading(in_force, answers.append) as conclude,
+    ):
+        mended = read_again(harness.edge.settings, in_force)
+        assert mended.policies is not None
+        put_in_force(harness.edge, mended.policies)
+        assert (True, []) == (in_force.is_stale, answers)
+        conclude(mended)
+    assert [mended] == answers
     assert (await harness.get("/readyz")).body["policies"] is True
     assert "scoregate_policy_stale 0.0" in await harness.metrics()
     assert "Aphelion" == (await harness.get("/v1/boards/arcade")).body["title"]

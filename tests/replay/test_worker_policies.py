@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from rq.exceptions import StopRequested
 
 from gateway.catalogue.catalogue import Catalogue
 from gateway.runtime.reload import Reload
@@ -94,6 +95,42 @@ def test_a_wrong_file_changes_nothing(
     hang_up(policies, tmp_path, "Mended")
 
     assert ["Mended"] == put
+
+
+def test_a_fault_in_a_reload_is_told_and_ends_no_job(
+    policies: WorkerPolicies, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: list[Reload]
+):
+    """The job keeps its result, and readiness of policies says that they are old; the next reload is heeded."""
+
+    def fail(_: object) -> None:
+        raise ZeroDivisionError("one of ours")
+
+    def job() -> str:
+        with policies.held():
+            hang_up(policies, tmp_path, "First")
+            return "its result"
+
+    with monkeypatch.context() as patch:
+        patch.setattr(policies, "_put", fail)
+        assert "its result" == job()
+    [failed] = answers
+    assert (None, True) == (failed.policies, "a fault of Scoregate" in str(failed.refusal))
+    assert policies._catalogue.is_stale
+    hang_up(policies, tmp_path, "Second")
+    assert (None, False) == (answers[-1].refusal, policies._catalogue.is_stale)
+
+
+def test_a_worker_that_is_told_to_stop_while_it_reloads_stops(
+    policies: WorkerPolicies, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """RQ ends an idle worker by an error in whatever it does."""
+
+    def stop(_: object) -> None:
+        raise StopRequested
+
+    monkeypatch.setattr(policies, "_put", stop)
+    with pytest.raises(StopRequested):
+        hang_up(policies, tmp_path, "First")
 
 
 def test_asked_again_while_it_reads_it_ends_with_the_newest(tmp_path: Path, put: list[str]):
