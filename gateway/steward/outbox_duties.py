@@ -15,6 +15,7 @@ from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import OutboxRow
 from gateway.ledger.submissions import work
 from gateway.ledger.submissions.work import PROJECT_AFTER_MS
+from gateway.ledger.transaction import Operation, Transaction
 from gateway.runtime.clock import Clock
 from gateway.runtime.concurrency import in_turns
 from gateway.settlement.settle import project
@@ -73,7 +74,7 @@ class OutboxDuties:
     async def _project_on(self, board: Board, rows: Sequence[OutboxRow], *, is_full: bool) -> int:
         """Show a board's changes and return how many; put them off if they fail and filled the slice."""
         try:
-            changes = [await self._change_of(row) for row in rows]
+            changes = await self._ledger.read(self._changes_of(rows))
             if await project(self._ledger, self._index, board, changes):
                 self._failures.clear("project", board.name)
                 return len(changes)
@@ -86,13 +87,22 @@ class OutboxDuties:
             await self._ledger.write(work.postpone(rows, until_ms=self._clock() + PROJECT_AFTER_MS))
         return 0
 
-    async def _change_of(self, row: OutboxRow) -> Change:
-        submission = await self._ledger.read(queries.submission(row.submission_id))
+    def _changes_of(self, rows: Sequence[OutboxRow]) -> Operation[list[Change]]:
+        """Return each row's player and submission as they are now, in one read."""
         now_ms = self._clock()
-        standings = await self._ledger.read(index_pages.live_standings(row.board, row.player, now_ms=now_ms))
-        build = submission.build if submission else ""
-        baselines = await self._ledger.read(queries.baselines_of(row.board, row.player, build))
-        state = submission.state if submission else State.REJECTED
-        return Change(
-            row.seq, row.submission_id, row.board, row.player, state, tuple(standings), tuple(baselines)
-        )
+
+        async def work(tx: Transaction) -> list[Change]:
+            return [await _change_of(tx, row, now_ms=now_ms) for row in rows]
+
+        return work
+
+
+async def _change_of(tx: Transaction, row: OutboxRow, *, now_ms: int) -> Change:
+    submission = await queries.load_submission(tx, row.submission_id)
+    standings = await index_pages.live_standings(row.board, row.player, now_ms=now_ms)(tx)
+    build = submission.build if submission else ""
+    baselines = await queries.baselines_of(row.board, row.player, build)(tx)
+    state = submission.state if submission else State.REJECTED
+    return Change(
+        row.seq, row.submission_id, row.board, row.player, state, tuple(standings), tuple(baselines)
+    )

@@ -213,7 +213,7 @@ async def test_a_write_to_a_cold_board_makes_no_part_of_a_window(duty: Duty):
     await duty.append("late", player="dot", score=9)
     await duty.promote("late")
     row = OutboxRow(await duty.ledger.read(queries.newest_seq()), "project", "late", BOARD, "dot", 0, 0, 0)
-    change = await duty.steward._in_outbox._change_of(row)
+    [change] = await duty.ledger.read(duty.steward._in_outbox._changes_of([row]))
     await duty.index.project(duty.board, [change])
     assert before + 2 == duty.redis.xlen(keys.changes(BOARD))  # one for each window
     assert not duty.redis.keys("lb:{201}:tiny:alltime*")
