@@ -139,27 +139,43 @@ class ChangeFollower:
         for entry in taken.entries:
             by_board[entry.board if lane_of(entry.board) == lane else ""].append(entry)
         boards = await self._catalogue.boards(name for name in by_board if name)
-        feeding = (self._feed(group, boards.get(name), entries) for name, entries in by_board.items())
-        await in_turns(feeding, at_once=1)
+        mutations = {name: _mutations_of(board, by_board[name]) for name, board in boards.items()}
+        ids = {change.submission_id for some in mutations.values() for change in some} - {""}
+        summaries = await self._ledger.read(index_pages.summaries_of(sorted(ids))) if ids else {}
+        done = [entry.stream_id for name in by_board.keys() - boards.keys() for entry in by_board[name]]
+        feeding = (
+            self._feed(board, by_board[name], mutations[name], summaries, done)
+            for name, board in boards.items()
+        )
+        try:
+            await in_turns(feeding, at_once=1)
+        finally:
+            if done:
+                await group.acknowledge(done)
         if taken.is_last:
             self._has_all.add(lane)
         return len(taken.entries)
 
-    async def _feed(self, group: ConsumerGroup, board: Board | None, entries: Sequence[GroupEntry]) -> None:
-        """Feed changes of one board; those of no board have no effect, and do not come again."""
-        if board:
-            mutations = [entry.mutation(board.ranking) for entry in entries]
-            confirmed = await self._confirmed(board, [mutation for mutation in mutations if mutation])
-            if await self._outdated.has(board.name):
-                confirmed = [_without_ranks(mutation) for mutation in confirmed]
-            await self._consumer.take(board, confirmed)
-        await group.acknowledge([entry.stream_id for entry in entries])
+    async def _feed(
+        self,
+        board: Board,
+        entries: Sequence[GroupEntry],
+        mutations: Sequence[Mutation],
+        summaries: Mapping[str, SubmissionSummary],
+        done: list[str],
+    ) -> None:
+        """Feed changes of one board, and add their entries to those that are `done`."""
+        confirmed = self._confirmed(board, mutations, summaries)
+        if await self._outdated.has(board.name):
+            confirmed = [_without_ranks(mutation) for mutation in confirmed]
+        await self._consumer.take(board, confirmed)
+        done += [entry.stream_id for entry in entries]
 
-    async def _confirmed(self, board: Board, mutations: Sequence[Mutation]) -> list[Mutation]:
+    def _confirmed(
+        self, board: Board, mutations: Sequence[Mutation], summaries: Mapping[str, SubmissionSummary]
+    ) -> list[Mutation]:
         """Return the changes whose submission counts, or did, for their player according to the ledger."""
         # Anybody who can write to Redis can add to the stream. Derived data may stay for ever or be sent.
-        ids = [change.submission_id for change in mutations if change.submission_id]
-        summaries = await self._ledger.read(index_pages.summaries_of(ids))
         confirmed = [
             change
             for change in mutations
@@ -229,6 +245,12 @@ class ChangeFollower:
             await self._ledger.write(lane_positions.advance(self.name, lanes, projected))
             self._noted |= dict.fromkeys(lanes, projected)
             self._noted_at_ms = now_ms
+
+
+def _mutations_of(board: Board, entries: Sequence[GroupEntry]) -> list[Mutation]:
+    """Return the changes in entries of a board, but for forged ones, which have no effect."""
+    mutations = (entry.mutation(board.ranking) for entry in entries)
+    return [mutation for mutation in mutations if mutation]
 
 
 def _without_ranks(mutation: Mutation) -> Mutation:
