@@ -67,13 +67,17 @@ class Residency:
 
     async def note_use(self, *, is_missed: bool = False) -> None:
         """Keep the board in Redis for its time from now on. `is_missed` asks for one that is not whole."""
-        now_s = time.monotonic()
-        is_noted = now_s < self._noted_s + self._life_ms / NOTED_PER_TIME / 1000
+        now_s, before_s = time.monotonic(), self._noted_s
+        is_noted = now_s < before_s + self._life_ms / NOTED_PER_TIME / 1000
         if not is_missed and (is_noted or not self._life_ms):
             return
         marks = [keys.used(self._board), keys.wanted(lane_of(self._board))]
-        await self._note(marks, [self._board, self._life_ms or "", int(is_missed), WANTED_LIMIT])
-        self._noted_s = now_s
+        self._noted_s = now_s  # at once, or all who use a board at the same time note it
+        try:
+            await self._note(marks, [self._board, self._life_ms or "", int(is_missed), WANTED_LIMIT])
+        except BaseException:
+            self._noted_s = before_s
+            raise
 
     async def state(self) -> ResidencyState:
         """Return the current state."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +11,7 @@ from redis.asyncio import Redis
 from gateway.index import keys, residency
 from gateway.index.connection import refuse_evicting
 from gateway.index.residency import Residency, ResidencyState
-from policies.errors import SettingsError
+from policies.errors import IndexUnavailable, SettingsError
 from tests.support.policies import a_ranking
 
 LIFE_MS = 2 * 3_600_000
@@ -34,6 +35,26 @@ async def test_use_is_noted_for_a_board_that_may_go_and_seldom(
         noted.append(await client.exists(keys.used("b")))
     assert [1, 0, 1, 0, 1] == noted
     assert LIFE_MS - 60_000 < await client.pttl(keys.used("b")) <= LIFE_MS
+
+
+async def test_those_who_use_a_board_at_once_note_it_once_and_again_if_that_failed(
+    client: Redis, monkeypatch: pytest.MonkeyPatch
+):
+    goes, noted = Residency(client, POLICY), []
+    note, is_away = goes._note, [True]
+
+    async def away_at_first(marks: list[str], values: list[object]) -> object:
+        if is_away:
+            is_away.pop()
+            raise IndexUnavailable
+        noted.append(1)
+        return await note(marks, values)
+
+    monkeypatch.setattr(goes, "_note", away_at_first)
+    with pytest.raises(IndexUnavailable):
+        await goes.note_use()
+    await asyncio.gather(*(goes.note_use() for _ in range(10)))
+    assert ([1], 1) == (noted, await client.exists(keys.used("b")))
 
 
 async def test_a_board_is_taken_away_while_it_is_whole_and_nobody_has_it(client: Redis):
