@@ -16,32 +16,42 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import hashlib
 import statistics
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
+from pydantic import TypeAdapter
 from redis.asyncio import Redis
 from scoregate_client import ScoregateClient
 
-from bench.family_deployment import FamilyDeployment, database, family_deployment, server_client
+from bench.family_deployment import FamilyDeployment, database, family_deployment
 from bench.running_parts import RunningParts, running_parts
+from gateway.edge.servers.server_requests import operation_of
+from gateway.edge.wire.bodies import BatchedEntry
 from gateway.index import keys
 from gateway.ledger.boards.board_opening import BATCH_LIMIT, open_boards
 from gateway.ledger.boards.board_rows import BoardOutcome, FamilyTerms
 from gateway.ledger.boards.listing import BoardOrder, boards_of_family
 from gateway.ledger.derived import log
 from gateway.ledger.ledger import Ledger
+from gateway.ledger.queries import add_server_key
+from gateway.ledger.records import ServerKey
 from gateway.ledger.seals.chain import newest_seal
+from gateway.ledger.submissions.operations import ServerRequest
+from gateway.ledger.submissions.work import strike_projected
+from gateway.ledger.transaction import Operation, Transaction
 from gateway.runtime.clock import wall_clock
 from gateway.runtime.lanes import LANES
+from gateway.settlement.server_operations import ServerOperation, perform_all
 from gateway.wiring import open_ledger
-from policies.loader import load_policies
+from policies.loader import Board, load_policies
 from policies.opened_board import OpenedBoard
 from tests.support.clock import ShiftedClock
 from tests.support.deployment import Client
@@ -53,12 +63,20 @@ FAMILY: Final = "track"
 PLAYER: Final = "player-"
 SAMPLES: Final = 30
 ENTRIES: Final = 10
-WRITERS: Final = 16
+WRITERS: Final = 2
+BOARDS_AT_ONCE: Final = 20
+"""Boards in one transaction: some 200 entries, which other writes wait for."""
+
+WANTED: Final = 4_096
+"""Boards that are read before it is looked which of them are in the index: 16 for each lane."""
+
 SETTLE_S: Final = 8.0
 """Time for a steward to claim its lanes, before it counts as idle."""
 
-REST_S: Final = 600.0
+REST_S: Final = 7200.0
 """Longest time for a steward to seal and show what was written."""
+
+_OPERATION: Final[TypeAdapter[BatchedEntry]] = TypeAdapter(BatchedEntry)
 
 
 @dataclass(frozen=True)
@@ -121,6 +139,8 @@ def _measure_running(
     used = min(arguments.used, count)
     took_s = asyncio.run(_in_use(deployment, used))
     _row(f"{used:,} boards get ten entries each, per second", f"{used / took_s:,.0f} boards")
+    took_s = asyncio.run(_shown(deployment, used))
+    _row("they are read, and built in an empty index, per second", f"{used / took_s:,.0f} boards")
     _rows_of_rest(deployment, parts, arguments.seconds)
     pages = asyncio.run(_standings_pages(deployment))
     _row(f"a page of a player's standings across {used:,} boards", pages)
@@ -244,17 +264,67 @@ async def _standings_pages(deployment: FamilyDeployment) -> Span:
 
 
 async def _in_use(deployment: FamilyDeployment, used: int) -> float:
-    """Write ten entries to each of so many boards as a trusted server, and return how long that took (s)."""
-    numbers = iter(range(used))
-    async with server_client(deployment) as server:
+    """Have a trusted server write ten entries to each of so many boards, and return how long that took (s).
+
+    They are written to the ledger, several boards in a transaction, as if they had been shown in a Redis that
+    was emptied since.
+    """
+    family = load_policies(deployment.settings.policies_dir).families[FAMILY]
+    firsts = iter(range(0, used, BOARDS_AT_ONCE))
+
+    def written(first: int) -> Operation[None]:
+        async def work(tx: Transaction) -> None:
+            for number in range(first, min(used, first + BOARDS_AT_ONCE)):
+                operations = _operations(family.board(_board(number)), number)
+                _, changes = await perform_all(*operations)(tx)
+                await strike_projected([change.seq for change in changes])(tx)
+
+        return work
+
+    async with open_ledger(deployment.settings) as ledger:
+        await ledger.write(add_server_key(ServerKey("bench", bytes(32), ("*",), wall_clock())))
 
         async def write() -> None:
-            for number in numbers:
-                await server.write_batch(_name(number), [_entry(number, rank) for rank in range(ENTRIES)])
+            for first in firsts:
+                await ledger.write(written(first))
 
         began = time.perf_counter()
         await asyncio.gather(*(write() for _ in range(WRITERS)))
         return time.perf_counter() - began
+
+
+async def _shown(deployment: FamilyDeployment, used: int) -> float:
+    """Read each board until it is in the index, and return how long that took for all of them (s)."""
+    left = [_name(number) for number in range(used)]
+    began = time.perf_counter()
+    async with (
+        aiohttp.ClientSession() as session,
+        Redis.from_url(deployment.valkey.url) as redis,
+        asyncio.timeout(REST_S),
+    ):
+        client = Client(Harness(None, ShiftedClock(), session, deployment.authority))  # type: ignore[arg-type]
+        while left:
+            names = iter(left[:WANTED])
+
+            async def read(names: Iterator[str] = names) -> None:
+                for name in names:
+                    await _read(client, name)
+
+            await asyncio.gather(*(read() for _ in range(WRITERS)))
+            async with redis.pipeline(transaction=False) as pipe:
+                for name in left[:WANTED]:
+                    pipe.exists(keys.sentinel(name))
+                is_shown = await pipe.execute()
+            left = [name for name, is_in in zip(left, is_shown, strict=False) if not is_in] + left[WANTED:]
+    return time.perf_counter() - began
+
+
+def _operations(board: Board, number: int) -> tuple[Board, ServerRequest, list[ServerOperation]]:
+    """Return ten writes to a board as one request."""
+    digest = hashlib.sha256(board.name.encode()).digest()
+    server = ServerRequest("bench", "server:bench", f"nonce-{number}", digest, wall_clock())
+    bodies = [_OPERATION.validate_python(_entry(number, rank)) for rank in range(ENTRIES)]
+    return board, server, [operation_of(board, server, body) for body in bodies]
 
 
 def _entry(number: int, rank: int) -> dict[str, Any]:
