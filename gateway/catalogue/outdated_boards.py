@@ -11,7 +11,7 @@ import time
 from typing import Final
 
 from gateway.catalogue.catalogue import Catalogue
-from gateway.catalogue.rules_in_force import noted_name, number_in_force
+from gateway.catalogue.rules_in_force import noted_name, rule_in_force
 from gateway.ledger.derived.folded_rules import RuleNotes, noted_rules, rule_changes
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.reads import ReadKind
@@ -35,7 +35,7 @@ class OutdatedBoards:
         self._notes: RuleNotes | None = None
         self._looked_s = float("-inf")
         self._looking: asyncio.Task[None] | None = None
-        self._numbers: dict[str, int | None] = {}
+        self._numbers: dict[str, int] = {}
         self._numbers_of: Policies | None = None
 
     async def learn(self) -> None:
@@ -45,22 +45,23 @@ class OutdatedBoards:
     async def has(self, board: str) -> bool:
         """Return whether a board is being folded anew, or waits for it. Raises LedgerUnavailable.
 
-        It says what was known last if the ledger does not answer now.
+        A board whose policy is gone is no board at all. It says what was known last if the ledger does not
+        answer now.
         """
         await self._look()
         name = noted_name(board)
-        noted = self._notes.numbers.get(name) if self._notes else None
-        return noted is not None and noted != self._number(name)
+        noted, number = self._notes.numbers.get(name) if self._notes else None, self._number(name)
+        return noted is not None and number is not None and noted != number
 
     def _number(self, name: str) -> int | None:
         policies = self._catalogue.policies
         if policies is not self._numbers_of:
             self._numbers, self._numbers_of = {}, policies
         if name not in self._numbers:
-            number = number_in_force(policies, name)
-            if number is None:
+            rule = rule_in_force(policies, name)
+            if rule is None:
                 return None
-            self._numbers[name] = number
+            self._numbers[name] = rule.number
         return self._numbers[name]
 
     async def _look(self) -> None:

@@ -153,39 +153,30 @@ async def _rebuild_all(settings: Settings, names: Sequence[str], screen: Console
 
 
 async def _refold(settings: Settings, name: str, screen: Console) -> None:
-    """Fold a board's standings anew, then rebuild the board."""
+    """Fold a board's standings anew, then rebuild the board.
+
+    What no longer is as its rule is noted is marked; a steward sees to it, and notes the rule.
+    """
+    from gateway.catalogue.rules_in_force import noted_name, rule_in_force
+    from gateway.ledger.derived.folded_rules import mark_changed
     from gateway.runtime.clock import wall_clock
     from gateway.steward.archive.refold import refold_board
 
     async with _open_stores(settings) as stores:
         board = await board_named(stores.catalogue, name)
         with showing_progress(screen, f"{name}: players") as advance:
-            rollup = board.policy.rollup
+            rollup, policies = board.policy.rollup, stores.catalogue.policies
+            rule = rule_in_force(policies, noted_name(name))
             result = await refold_board(
                 stores.ledger,
                 board.policy,
                 clock=wall_clock,
                 tell=advance,
-                family=stores.catalogue.families.get(rollup.family) if rollup else None,
+                family=policies.families.get(rollup.family) if rollup else None,
+                marking=mark_changed(rule) if rule else None,
             )
         print_line(screen, f"{name}: looked at {result.players} players, changed {result.changed} standings")
         await _rebuild(stores, board, screen)
-        await _note_refold(stores, board)
-
-
-async def _note_refold(stores: BoardStores, board: Board) -> None:
-    """Note for readers that a board has the rule in force now.
-
-    Boards of a family have one note, so the fold of one is noted for its rollups alone: they have to follow.
-    """
-    from gateway.catalogue.rules_in_force import number_in_force
-    from gateway.ledger.derived.folded_rules import FOLDING, note_rules
-
-    if board.family is None:
-        number = number_in_force(stores.catalogue.policies, board.name)
-        await stores.ledger.write(note_rules({board.name: number or FOLDING}))
-    elif board.rollups:
-        await stores.ledger.write(note_rules({rollup.name: FOLDING for rollup in board.rollups}))
 
 
 async def _check_all(

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from gateway.catalogue.family_terms import terms_of
+from gateway.catalogue.rules_in_force import rule_in_force
 from gateway.ledger.boards.board_opening import open_boards
+from gateway.ledger.derived.folded_rules import BegunFold, end_fold, noted_rules
 from gateway.runtime.lanes import lane_of
 from gateway.runtime.settings import Settings
 from gateway.settlement.settle import Decision, settle
@@ -140,13 +142,28 @@ def test_what_cannot_be_done_is_an_error(house: Path, command: str, monkeypatch:
 
 
 def test_refold_brings_standings_to_a_changed_policy(house: Path, valkey: ValkeyServer):
-    """Says how many standings changed, and rebuilds the board in the new order."""
+    """Says how many standings changed, rebuilds the board in the new order, and leaves its note to a steward."""
+    asyncio.run(note_as_folded(Settings(), "tiny"))
     boards.write_board(house / "policies", "tiny", order="ascending", operator="latest")
     done = board("refold", "tiny")
     assert 0 == done.exit_code
     assert "tiny: looked at 3 players, changed 3 standings" in done.output
     with valkey.client() as redis:
         assert [1.0, 2.0, 3.0] == [score for _, score in redis.zrange(ALLTIME, 0, -1, withscores=True)]
+    assert asyncio.run(notes(Settings()))["tiny"] < 0
+
+
+async def note_as_folded(settings: Settings, name: str) -> None:
+    """As a steward does with these policies."""
+    rule = rule_in_force(loader.load_policies(settings.policies_dir), name)
+    assert rule
+    async with open_ledger(settings) as ledger:
+        assert await ledger.write(end_fold(BegunFold(rule, None)))
+
+
+async def notes(settings: Settings) -> Mapping[str, int]:
+    async with open_ledger(settings) as ledger:
+        return (await ledger.read(noted_rules())).numbers
 
 
 async def fill_family(settings: Settings) -> None:

@@ -44,12 +44,18 @@ class RefoldCounts:
 
 
 async def refold_board(
-    ledger: Ledger, policy: Policy, *, clock: Clock, tell: Tell, family: Family | None = None
+    ledger: Ledger,
+    policy: Policy,
+    *,
+    clock: Clock,
+    tell: Tell,
+    family: Family | None = None,
+    marking: Operation[None] | None = None,
 ) -> RefoldCounts:
     """Fold a board's readable windows anew, except archived ones. `tell` hears the players in each slice.
 
-    `family` is the one from which a rollup follows. Raises LedgerUnavailable; finished slices stay, and a
-    second call begins again from the start.
+    `family` is the one from which a rollup follows. `marking` is done with each slice that changes standings.
+    Raises LedgerUnavailable; finished slices stay, and a second call begins again from the start.
     """
     readable, ranking = readable_windows(policy, clock()), Ranking(policy)
     if policy.rollup and policy.rollup.take is not RollupTake.POINTS:
@@ -60,7 +66,7 @@ async def refold_board(
     for windows in _folded_together(policy, readable):
         after = ""
         while players := await ledger.read(_players_after(policy, windows, after)):
-            changed += await ledger.write(_refold(ranking, players, windows))
+            changed += await ledger.write(_refold(ranking, players, windows, marking))
             count, after = count + len(players), players[-1]
             tell(len(players))
             reach(Point.INSIDE_REFOLD)
@@ -99,7 +105,9 @@ def _players_of_rollup(board: str, family: str, window: str, after: str) -> Oper
     return work
 
 
-def _refold(ranking: Ranking, players: Sequence[str], windows: Sequence[Window]) -> Operation[int]:
+def _refold(
+    ranking: Ranking, players: Sequence[str], windows: Sequence[Window], marking: Operation[None] | None
+) -> Operation[int]:
     """Refold, but leave a window that is archived by then as the policy of its time had it."""
 
     async def work(tx: Transaction) -> int:
@@ -109,6 +117,9 @@ def _refold(ranking: Ranking, players: Sequence[str], windows: Sequence[Window])
         if ranking.policy.rollup and ranking.policy.rollup.take is not RollupTake.POINTS:
             for window in still_open:
                 await forget_points(tx, ranking.policy.board, window.name, players)
-        return await refold(ranking, players, still_open)(tx)
+        changed = await refold(ranking, players, still_open)(tx)
+        if changed and marking:
+            await marking(tx)
+        return changed
 
     return work

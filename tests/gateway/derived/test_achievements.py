@@ -19,7 +19,7 @@ from gateway.derived.achievements import TOP_RANKS, reached_by_log
 from gateway.derived.join_history import JoinHistory
 from gateway.index import keys
 from gateway.ledger.derived.achievements import achievements_of
-from gateway.ledger.derived.folded_rules import FOLDING, note_rules, rule_number
+from gateway.ledger.derived.folded_rules import BegunFold, RuleInForce, end_fold, mark_all, rule_number
 from gateway.ledger.players.joins import JoinChange
 from gateway.ledger.reads import ReadKind
 from gateway.runtime.lanes import lane_of
@@ -62,14 +62,14 @@ async def test_no_rank_is_told_or_recorded_of_a_board_that_is_folded_anew(stage)
     derivations = stage.derivations()
     await catch_up(derivations)
     webhook = await stage.webhook()
-    await stage.ledger.write(note_rules({"tiny": FOLDING}))
+    mark = await stage.ledger.write(mark_all(["tiny"]))
     await stage.score("ada", 100)
     await catch_up(derivations)
     assert set() == recorded(stage)
     told = [orjson.loads(each.body)["data"] for each in await stage.queued(webhook)]
     assert {"ada"} == {each["player"] for each in told}
     assert {None} == {each.get("rank") for each in told}
-    await stage.ledger.write(note_rules({"tiny": rule_number(stage.board.ranking)}))
+    await stage.ledger.write(end_fold(BegunFold(RuleInForce("tiny", rule_number(stage.board.ranking)), mark)))
     await stage.score("bob", 50)
     await catch_up(stage.derivations())
     assert {("bob", 2)} == {(player, rank) for _, player, rank, *_ in recorded(stage)}

@@ -18,7 +18,7 @@ from gateway.index.board_index import Index
 from gateway.ledger.boards.board_opening import open_boards
 from gateway.ledger.boards.board_rows import FamilyTerms
 from gateway.ledger.derived import webhooks
-from gateway.ledger.derived.folded_rules import FOLDING, note_rules
+from gateway.ledger.derived.folded_rules import mark_all
 from gateway.ledger.derived.webhooks import DeliveryState, Webhook
 from gateway.ledger.ledger import Ledger
 from gateway.runtime.lanes import lane_of
@@ -148,7 +148,7 @@ async def test_nobody_has_reached_the_first_ten_of_a_rollup_that_is_folded_anew_
     await catch_up(derivations)
     lost = await track.score("track.b", "bob", 7)
     track.redis.flushall()
-    await track.ledger.write(note_rules({"world": FOLDING}))
+    await track.ledger.write(mark_all(["world"]))
     derivations = Derivations(
         track.settings,
         track.catalogue,
