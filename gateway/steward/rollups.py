@@ -30,6 +30,8 @@ class RollupKeeper:
         self._failures = failures
         self._clock = clock
         self._last = BEFORE_ALL
+        self._failing: set[str] = set()
+        self._failed: set[str] = set()
 
     async def step(self) -> int:
         """Compare a slice of what changed and return how many windows.
@@ -39,9 +41,19 @@ class RollupKeeper:
         """
         due = await self._ledger.read(changes_due(SLICE, after=self._last))
         if not due and self._last != BEFORE_ALL:
+            self._end_round()
             due = await self._ledger.read(changes_due(SLICE))
         self._last = due[-1] if len(due) == SLICE else BEFORE_ALL
-        return sum([await self._has_followed(change) for change in due])
+        followed = sum([await self._has_followed(change) for change in due])
+        if self._last == BEFORE_ALL:
+            self._end_round()
+        return followed
+
+    def _end_round(self) -> None:
+        """Clear the failures of boards of which no window failed since the last time."""
+        for board in self._failing - self._failed:
+            self._failures.clear("roll_up", board)
+        self._failing, self._failed = self._failed, set()
 
     async def _has_followed(self, change: RollupChange) -> bool:
         try:
@@ -50,8 +62,8 @@ class RollupKeeper:
             raise
         except Exception as error:  # noqa: BLE001 - a window's failure must not stop the others
             self._failures.note("roll_up", change.board, error)
+            self._failed.add(change.board)
             return False
-        self._failures.clear("roll_up", change.board)
         return True
 
     async def _follow(self, change: RollupChange) -> None:

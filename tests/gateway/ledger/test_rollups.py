@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from gateway.ledger.boards.board_opening import open_boards
 from gateway.ledger.boards.board_rows import FamilyTerms
@@ -32,6 +33,7 @@ from gateway.steward.archive import refold_points
 from gateway.steward.archive.refold import refold_board
 from gateway.steward.failures import Failures
 from policies.choices import WindowKind
+from policies.errors import IndexUnavailable
 from policies.loader import Board
 from policies.model import Policy
 from policies.opened_board import BoardState, OpenedBoard
@@ -348,6 +350,43 @@ def test_boards_that_change_all_the_time_keep_no_other_waiting(monkeypatch: pyte
         waiting = game.books.rows("SELECT board FROM rollup_changes ORDER BY 1")
         left.append("".join(row[0][-1] for row in waiting))
     assert ["cde", "abe", "abc", "c", "ab", "", "", ""] == left, "the last came behind its back"
+
+
+@pytest.mark.parametrize("in_slice", [1, 2, 64])
+def test_a_window_that_keeps_failing_is_named_though_others_of_its_board_do_not(
+    in_slice: int, monkeypatch: pytest.MonkeyPatch
+):
+    """Its failure is logged once a minute, and is over once a whole round went without one."""
+    monkeypatch.setattr(rollup_keeping, "SLICE", in_slice)
+    game = Game(scored_family("descending"))
+    ledger: Any = SimpleNamespace(read=game.books.read, write=game.books.read)
+    failing = {"all-points"}
+
+    async def unknown_unless_failing(name: str) -> None:
+        if name in failing:
+            raise IndexUnavailable("away")
+
+    def note(seq: int) -> None:
+        for rollup in ("all-best", "all-points", "all-sum"):
+            change = RollupChange(rollup, "track.a", "alltime", seq)
+            game.books.do(lambda tx, change=change: note_change(tx, change))
+
+    catalogue: Any = SimpleNamespace(board=unknown_unless_failing, families={})
+    failures = Failures()
+    keeper = rollup_keeping.RollupKeeper(ledger, Nowhere(), catalogue, failures, clock=lambda: NOON_MS)
+    named = []
+    with capture_logs() as logs:
+        for seq in range(1, 5):
+            note(seq)
+            for _ in range(4):
+                asyncio.run(keeper.step())
+            named.append(failures.now())
+    assert [("roll_up:track.a",)] * 4 == named
+    assert 1 == len([each for each in logs if each["event"] == "duty_failed"])
+    failing.clear()
+    for _ in range(4):
+        asyncio.run(keeper.step())
+    assert () == failures.now()
 
 
 def test_players_beyond_the_scale_and_worse_runs_cost_no_comparison():
