@@ -19,7 +19,13 @@ from policies.ranking import Ranking
 from policies.windows import Window
 
 BOARDS: Final = 64
-"""Boards that are read, and compared in one transaction unless the points of many players change."""
+"""Boards that are read at once."""
+
+SLOTS: Final = 8
+"""Windows of boards compared in one transaction, unless the points of many players change before.
+
+Each costs a few statements also where nothing changes, and other writes wait for them.
+"""
 
 _UNNOTED: Final = 0
 """The event of a change that nobody noted: following it strikes no note of a real one."""
@@ -77,13 +83,13 @@ async def _slots(ledger: Ledger, rollup: Ranking, board: Ranking, windows: Seque
 
 
 def _compare(rollup: Ranking, slots: Sequence[_Slot]) -> Operation[_Compared]:
-    """Compare slots until the points of enough players have changed for one transaction."""
+    """Compare slots until they are enough for one transaction, or the players whose points have changed."""
 
     async def work(tx: Transaction) -> _Compared:
         seq = await newest_seq()(tx)  # no event is the cause
-        archived = await among_archived(tx, rollup.policy.board, [slot.window.name for slot in slots])
+        archived = await among_archived(tx, rollup.policy.board, [slot.window.name for slot in slots[:SLOTS]])
         moved = 0
-        for number, slot in enumerate(slots, start=1):
+        for number, slot in enumerate(slots[:SLOTS], start=1):
             if slot.window.name in archived:
                 continue
             moves, rest = await _compare_slice(tx, rollup, slot, seq)
@@ -92,7 +98,7 @@ def _compare(rollup: Ranking, slots: Sequence[_Slot]) -> Operation[_Compared]:
             moved += len(moves)
             if rest or moved >= MOVES:
                 return _Compared([*([rest] if rest else []), *slots[number:]], moved)
-        return _Compared([], moved)
+        return _Compared(slots[SLOTS:], moved)
 
     return work
 

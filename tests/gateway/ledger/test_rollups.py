@@ -641,6 +641,27 @@ def test_a_fold_anew_takes_no_points_that_a_steward_gave_meanwhile(monkeypatch: 
     assert {"all-points": {"p4": 3, "p3": 3, "p2": 1, "p1": 1}} == stands(game)
 
 
+@pytest.mark.parametrize("settings_of", [{"points": [9, 8]}, BY_PERCENTILE])
+def test_writers_wait_for_a_few_windows_of_a_fold_anew_that_changes_nothing(settings_of: dict[str, Any]):
+    """All are compared, some in each transaction, which takes some dozens of statements."""
+    game = five_players(rollup_board("points", **settings_of))
+    compare(game)
+    [rollup], ranking = game.rollups, game.tracks["track.a"].ranking
+    window = window_at(rollup.policy, WindowKind.ALLTIME, NOON_MS)
+    [wanted] = game.books.do(borders_of(rollup.ranking, [(ranking, window.name)]))
+    seq = game.books.do(newest_seq())
+    slots: Any = [refold_points._Slot(ranking, window, wanted, seq)] * 20
+    left, statements = [], []
+    while slots:
+        before = len(statements)
+        game.books.connection.set_trace_callback(statements.append)
+        slots, moved = game.books.do(refold_points._compare(rollup.ranking, slots))
+        game.books.connection.set_trace_callback(None)
+        assert (0, True) == (moved, len(statements) - before < 50)
+        left.append(len(slots))
+    assert [12, 4, 0] == left
+
+
 @pytest.mark.parametrize("is_played", [False, True])
 @pytest.mark.parametrize("between", [{"points": [9, 8]}, {"take": "sum"}])
 def test_a_policy_that_returns_to_its_percentiles_gives_their_points_again(
