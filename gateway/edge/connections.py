@@ -272,6 +272,17 @@ class Connection(web.RequestHandler):
         if self._is_without_request():
             self.force_close()
 
+    async def _handle_request(self, request: web.BaseRequest, *rest: Any) -> tuple[web.StreamResponse, bool]:
+        """Answer a request, and say whether its client has left.
+
+        An error that says so would hold aiohttp's frame of the connection, which holds the task that raised
+        it: the request of each client that leaves would wait for the collector of cycles.
+        """
+        try:
+            return await super()._handle_request(request, *rest)
+        except ConnectionError:
+            return web.Response(), True
+
     def handle_error(
         self,
         request: web.BaseRequest,

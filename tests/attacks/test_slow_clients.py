@@ -15,7 +15,8 @@ from gateway.edge.live import heartbeats, sse
 from gateway.runtime.settings import Settings
 from gateway.wiring import open_edge
 from tests.support.attack import a_run, accept, honest, until
-from tests.support.harness import Harness, running_harness
+from tests.support.harness import Harness, Request, running_harness
+from tests.support.leaving import requests_that_stay
 from tests.support.raw import RawConnection, as_bytes, exchange
 
 LOOPS = {"asyncio": asyncio.run, "uvloop": uvloop.run}
@@ -142,6 +143,23 @@ def test_R12_a_listener_that_takes_nothing_is_cut_off(
             )
 
     on(loop, settings, scenario, connections_per_address=1)
+
+
+async def test_a_listener_that_leaves_takes_its_request_along(harness: Harness):
+    """It does not wait for the collector of cycles, however many come and go."""
+    head = as_bytes(Request("GET", "/v1/boards/arcade/live", b""), harness.authority)
+
+    async def listeners(count: int) -> bool:
+        return harness.edge.live.listeners("arcade") == count
+
+    async def leave() -> None:
+        async with RawConnection(harness.authority) as listener:
+            await listener.send(head)
+            await until(lambda: listeners(1))
+            listener.reset()
+        await until(lambda: listeners(0))
+
+    assert await requests_that_stay(leave) <= 1
 
 
 @pytest.mark.parametrize("loop", LOOPS)

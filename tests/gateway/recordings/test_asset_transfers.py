@@ -37,6 +37,7 @@ from policies.opened_board import ASSET_BYTES
 from tests.support.asset_files import MIB, OCTETS, a_map, digest_text, upload, upload_path
 from tests.support.attack import registered, until
 from tests.support.harness import Answer, Harness, Request, free_port, running_harness
+from tests.support.leaving import requests_that_stay
 from tests.support.metrics import counts
 from tests.support.policies import a_family, write_policies
 from tests.support.raw import RawConnection, as_bytes
@@ -355,6 +356,24 @@ async def test_an_upload_takes_no_room_from_bodies_that_arrive(studio: Studio):
         await until(lambda: uploading(studio, 1))
         await slow.send(MAP[-1:])
         assert (201, 0) == ((await slow.answer()).status, arriving.total_bytes)
+
+
+async def test_a_reader_that_leaves_takes_its_download_along(studio: Studio):
+    """Its request and the part that it was sent do not wait for the collector of cycles."""
+    url = await studio.served(a_map(ASSET_BYTES))
+    head = as_bytes(Request("GET", url, b""), studio.harness.authority)
+
+    async def downloads(count: int) -> bool:
+        return studio.harness.edge.asset_traffic.downloads == count
+
+    async def leave() -> None:
+        async with RawConnection(studio.harness.authority) as reader:
+            await reader.send(head)
+            assert b"HTTP/1.1 200 OK\r\n" == await reader.line()
+            reader.reset()
+        await until(lambda: downloads(0))
+
+    assert await requests_that_stay(leave) <= 1
 
 
 async def test_a_key_uploads_and_an_address_downloads_only_so_many_bytes(
