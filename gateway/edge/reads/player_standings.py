@@ -75,11 +75,10 @@ async def list_family_standings(request: web.Request) -> web.Response:
     window, after = _begin_of(request, family)
     kind = _rank_kind(family.template, request)
     count = whole_number(request, "limit", 25, 1, PAGE_LIMIT)
+    await refuse_outdated(edge.outdated, family.name)
     work = standings_in_family(family.name, window, player, after=after, count=count)
     page = await edge.ledger.read(work, ReadKind.PAGES)
     boards = await edge.catalogue.boards(standing.board for standing in page.standings)
-    for name in boards:
-        await refuse_outdated(edge.outdated, name)
     places = {name: _Place(board, window, kind) for name, board in boards.items()}
     standings = {standing.board: standing for standing in page.standings}
     reader = _PlayerReader(edge, player)

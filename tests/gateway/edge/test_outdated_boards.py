@@ -142,8 +142,9 @@ async def test_nobody_reads_a_board_by_another_order_until_it_is_folded(
             assert of_standings - {in_family} == await refused(harness, board)
         assert not of_standings & WITHOUT_STANDINGS
         assert set() == await refused(harness, "still")
-        page = await harness.get("/v1/families/track/players/ada/standings")
-        assert (503, "board-rebuilding") == (page.status, page.problem)
+        for player in ("ada", "nobody"):  # before anything of the player is read
+            page = await harness.get(f"/v1/families/track/players/{player}/standings")
+            assert (503, "board-rebuilding") == (page.status, page.problem)
         listed = (await harness.get(f"/v1/players/ada/entries?boards={','.join(BOARDS)},still")).body
         assert ["rebuilding"] * 4 + ["ranked"] == [entry["status"] for entry in listed["entries"]]
         assert [None] * 4 == [entry["standing"] for entry in listed["entries"][:4]]
