@@ -8,6 +8,7 @@ from typing import Final
 
 from gateway.ledger.archive.windows import among_archived
 from gateway.ledger.derived import board_duties
+from gateway.ledger.derived.board_duties import WHOLE_BOARD, BoardDuty, DueDuty
 from gateway.ledger.index_pages import standings_after
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.standings.refold import promoted_players, refold
@@ -62,17 +63,32 @@ async def refold_board(
         await _forget_borders(ledger, policy.board)
     elif family and policy.rollup:
         await refold_points(ledger, ranking, family, readable)
+    following = _following(policy, readable, marking, now_ms=clock())
     count, changed = 0, 0
     for windows in _folded_together(policy, readable):
         after = ""
         while players := await ledger.read(_players_after(policy, windows, after)):
-            changed += await ledger.write(_refold(ranking, players, windows, marking))
+            changed += await ledger.write(_refold(ranking, players, windows, following))
             count, after = count + len(players), players[-1]
             tell(len(players))
             reach(Point.INSIDE_REFOLD)
-    # No event says that these windows have standings now.
-    await ledger.write(board_duties.noted(duties_of_windows(policy.board, readable, seq=0, now_ms=clock())))
     return RefoldCounts(count, changed)
+
+
+def _following(
+    policy: Policy, windows: Sequence[Window], marking: Operation[None] | None, *, now_ms: int
+) -> Operation[None]:
+    """Note what is due: no event says that these windows have standings now, or others at the top."""
+    duties = duties_of_windows(policy.board, windows, seq=0, now_ms=now_ms)
+    if policy.replay is not None:
+        duties.append(DueDuty(BoardDuty.TOP, policy.board, WHOLE_BOARD, now_ms, 0, 0))
+
+    async def work(tx: Transaction) -> None:
+        await board_duties.note(tx, duties)
+        if marking:
+            await marking(tx)
+
+    return work
 
 
 async def _forget_borders(ledger: Ledger, rollup: str) -> None:
@@ -106,7 +122,7 @@ def _players_of_rollup(board: str, family: str, window: str, after: str) -> Oper
 
 
 def _refold(
-    ranking: Ranking, players: Sequence[str], windows: Sequence[Window], marking: Operation[None] | None
+    ranking: Ranking, players: Sequence[str], windows: Sequence[Window], following: Operation[None]
 ) -> Operation[int]:
     """Refold, but leave a window that is archived by then as the policy of its time had it."""
 
@@ -118,8 +134,8 @@ def _refold(
             for window in still_open:
                 await forget_points(tx, ranking.policy.board, window.name, players)
         changed = await refold(ranking, players, still_open)(tx)
-        if changed and marking:
-            await marking(tx)
+        if changed:
+            await following(tx)
         return changed
 
     return work

@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from gateway.ledger import index_pages
+from gateway.ledger.derived import board_duties
+from gateway.ledger.derived.board_duties import BoardDuty, DueDuty
 from gateway.steward.archive import refold as refolding
 from gateway.steward.archive.refold import RefoldCounts, refold_board
 from policies.choices import WindowKind
 from policies.loader import Board
 from policies.vocabulary import State
-from policies.windows import window_at
+from policies.windows import FOREVER_MS, window_at
 from tests.support import boards
 from tests.support.duty import Duty
 from tests.support.ledger import new_submission
@@ -21,6 +23,10 @@ from tests.support.oracle import due, shown_on_board
 from tests.support.stores import on_both_ledgers
 
 pytestmark = on_both_ledgers
+
+
+class KilledError(Exception):
+    """A process that was killed."""
 
 
 def changed_policy(duty: Duty, **changes: Any) -> Board:
@@ -80,6 +86,31 @@ async def test_what_is_settled_after_a_refold_counts_on_from_it(duty: Duty):
     await duty.promote("cy-2", to_state=State.REVOKED)
     assert_board_is_the_fold(duty)
     assert RefoldCounts(3, 0) == await refold(duty)
+
+
+async def test_what_comes_to_the_top_by_another_order_is_looked_at(
+    duty: Duty, monkeypatch: pytest.MonkeyPatch
+):
+    """Nothing happened on the board that would say so; what the first players make due is noted if it is killed then."""
+    monkeypatch.setattr(refolding, "PLAYERS", 1)
+    await duty.fill()
+    while await duty.steward.see_to_top():
+        pass
+    every = [BoardDuty.ANCHOR, BoardDuty.ARCHIVE, BoardDuty.TOP]
+    await duty.ledger.write(board_duties.strike([row for each in every for row in await due_of(duty, each)]))
+    assert [[], [], []] == [await due_of(duty, each) for each in every]
+    changed_policy(duty, order="ascending")
+
+    def killed(_: int) -> None:
+        raise KilledError
+
+    with pytest.raises(KilledError):
+        await refold_board(duty.ledger, duty.board.policy, clock=duty.clock, tell=killed)
+    assert all([await due_of(duty, each) for each in every])
+
+
+async def due_of(duty: Duty, each: BoardDuty) -> list[DueDuty]:
+    return await duty.ledger.read(board_duties.due(each, now_ms=FOREVER_MS, count=100))
 
 
 async def test_an_unchanged_policy_changes_nothing(duty: Duty):
