@@ -311,12 +311,24 @@ async def _shown(deployment: FamilyDeployment, used: int) -> float:
                     await _read(client, name)
 
             await asyncio.gather(*(read() for _ in range(WRITERS)))
+            await _nearly_built(redis)
             async with redis.pipeline(transaction=False) as pipe:
                 for name in left[:WANTED]:
                     pipe.exists(keys.sentinel(name))
                 is_shown = await pipe.execute()
             left = [name for name, is_in in zip(left, is_shown, strict=False) if not is_in] + left[WANTED:]
     return time.perf_counter() - began
+
+
+async def _nearly_built(redis: Redis) -> None:
+    """Wait until few boards are left that wait to be built."""
+    while True:
+        async with redis.pipeline(transaction=False) as pipe:
+            for lane in range(LANES):
+                pipe.zcard(keys.wanted(lane))
+            if sum(await pipe.execute()) < WANTED // 16:
+                return
+        await asyncio.sleep(0.1)
 
 
 def _operations(board: Board, number: int) -> tuple[Board, ServerRequest, list[ServerOperation]]:
