@@ -3,7 +3,8 @@
 Rows are points of `gateway.runtime.failpoints`; a process that is killed there is the matter of `test_crashes.py`. Here it fails
 or stands still, Redis is stopped, killed or emptied under it, or its ledger refuses. On SQLite every point meets every
 fault; on PostgreSQL those do that are in the ledger's own code, or on either side of one of its commits. A PostgreSQL that
-is itself killed, stopped or cut off is the matter of `test_postgres_steps.py`.
+is itself killed, stopped or cut off is the matter of `test_postgres_steps.py`. In a thorough run there are two of each part,
+and the second ones go on where the first ones failed.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from replay.simulators.sandbox import Sandbox
 from tests.support import boards
 from tests.support.harness import Answer, free_port
 from tests.support.stores import Store
+from tests.support.thorough import IS_THOROUGH
 from tests.support.valkey import ValkeyServer, running_valkey
 from tests.support.world import (
     LEASE_S,
@@ -81,7 +83,7 @@ async def world(
         lease_s=LEASE_S,
         ledger_url=store.url,
     )
-    async with a_world(settings, sandbox, own_valkey) as world:
+    async with a_world(settings, sandbox, own_valkey, has_two=IS_THOROUGH) as world:
         try:
             yield world
         finally:
@@ -93,7 +95,7 @@ async def submit(world: World, player: str = "p1") -> tuple[str, Answer, Answer]
     run, request = world.honest(player)
     async with asyncio.timeout(ANSWER_WITHIN_S):
         first = await world.harness.send(request)
-    return run.id, first, await world.harness.send(request)
+    return run.id, first, await world.beside.send(request)
 
 
 # Point -> was it stored when it failed, so that the same bytes get the stored answer
@@ -123,7 +125,7 @@ async def test_I10_an_edge_that_stands_still_at_a_step_answers_all_the_same(worl
     """The client that loses patience and sends the same bytes beside the first gets the same answer; one row."""
     run, request = world.honest()
     arm(point, action_of("stall:0.1"))
-    answers = await asyncio.gather(world.harness.send(request), world.harness.send(request))
+    answers = await asyncio.gather(world.harness.send(request), world.beside.send(request))
     assert [202, 202] == [answer.status for answer in answers]
     assert 1 == len({answer.raw for answer in answers})
     assert {run.id: "promoted"} == (await world.assert_whole()).states()
@@ -136,7 +138,7 @@ async def test_I10_a_ticket_that_was_lost_on_the_way_is_asked_for_again(world: W
     token = await world.harness.new_player()
     arm(Point.AFTER_OPEN, action_of(action))
     first = await world.harness.post("/v1/boards/tiny/runs", {"build": boards.BUILD}, token)
-    again = await world.harness.post("/v1/boards/tiny/runs", {"build": boards.BUILD}, token)
+    again = await world.beside.post("/v1/boards/tiny/runs", {"build": boards.BUILD}, token)
     assert (500 if action == "raise" else 201, 201) == (first.status, again.status)
     assert [] == (await world.assert_whole()).events
 
@@ -176,8 +178,8 @@ async def test_I12_a_worker_that_stands_still_at_a_step_is_overtaken(world: Worl
     async def overtake() -> None:
         world.harness.clock.shift(10 * LEASE_S)
         with suppress(LedgerUnavailable):
-            await world.verify(run.id)
-        await world.steward.project()
+            await world.beside.verify(run.id, sandbox=world.sandbox)
+        await world.steward_beside.project()
 
     await overtaken(point, lambda: work_apart(world, run.id), overtake())
     history = await world.assert_whole()
@@ -196,10 +198,10 @@ async def test_I15_a_steward_that_fails_or_stands_still_loses_no_work(
         arm(point, action_of("raise"))
         with pytest.raises(Unforeseen):
             await world.steward.dispatch()
-        await world.steward.dispatch()
+        await world.steward_beside.dispatch()
         assert STEWARD[point] == len(world.queued())
     else:
-        await overtaken(point, lambda: dispatch_apart(world), world.steward.dispatch())
+        await overtaken(point, lambda: dispatch_apart(world), world.steward_beside.dispatch())
         assert 2 == len(world.queued())
     for job in world.queued():
         await world.verify(*job)
@@ -294,7 +296,7 @@ async def test_I09_a_lock_held_by_another_at_any_step_costs_time_and_nothing_els
         _, request = world.honest("other")
         assert 503 == (await world.harness.send(request)).status
         intruder.give_back()
-        assert 202 == (await world.harness.send(request)).status
+        assert 202 == (await world.beside.send(request)).status
 
         arm(Point.AFTER_DISPATCH, intruder.take)
         with pytest.raises(LedgerUnavailable):

@@ -35,7 +35,7 @@ from replay.worker.verifier import Verifier
 from tests.support.clock import ShiftedClock
 from tests.support.counting import counts
 from tests.support.game import BUILD, play_run
-from tests.support.ports import free_port  # noqa: F401 - known here to those who take a harness
+from tests.support.ports import free_port
 
 POLICY = Path(__file__).parents[2] / "policies" / "arcade.yaml"
 
@@ -262,6 +262,18 @@ async def running_harness(settings: Settings, clock: ShiftedClock | None = None)
         await _say_that_nothing_is_missing(edge)
         async with aiohttp.ClientSession() as session:
             yield Harness(edge, clock, session, f"{host}:{port}")
+
+
+@asynccontextmanager
+async def second_edge(first: Harness) -> AsyncIterator[Harness]:
+    """Another edge of the same deployment, which clients reach under the same name."""
+    elsewhere = {"bind": f"127.0.0.1:{free_port()}", "hosts": (first.authority,)}
+    settings = first.edge.settings.model_copy(update=elsewhere)
+    async with open_edge(settings, clock=first.clock) as edge, listen(edge) as (host, port):
+        async with aiohttp.ClientSession(headers={"Host": first.authority}) as session:
+            second = Harness(edge, first.clock, session, first.authority)
+            second.url = f"http://{host}:{port}"
+            yield second
 
 
 async def _say_that_nothing_is_missing(edge: Edge) -> None:

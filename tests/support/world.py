@@ -9,7 +9,7 @@ import secrets
 import shutil
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -32,7 +32,7 @@ from policies.seeds import SEED_BITS
 from replay.simulators.sandbox import Sandbox
 from replay.worker.verifier import Verifier
 from tests.support.boards import BUILD, tiny_claim
-from tests.support.harness import Harness, Request, Run, running_harness
+from tests.support.harness import Harness, Request, Run, running_harness, second_edge
 from tests.support.oracle import History, breaches, differences, history_of
 from tests.support.standstill import standstill
 from tests.support.valkey import ValkeyServer
@@ -57,16 +57,24 @@ def impatient_with_silence(patch: pytest.MonkeyPatch) -> None:
 
 
 class World:
-    """The parts under test, and an honest player of the tiny board."""
+    """The parts under test, and an honest player of the tiny board.
 
-    def __init__(self, harness: Harness, sandbox: Sandbox, valkey: ValkeyServer) -> None:
+    `beside` has the edge, the steward and the worker that go on where the first ones failed; without it these
+    are the first ones again.
+    """
+
+    def __init__(
+        self, harness: Harness, sandbox: Sandbox, valkey: ValkeyServer, beside: Harness | None = None
+    ) -> None:
         self.harness = harness
+        self.beside = beside or harness
         self.sandbox = sandbox
         self.valkey = valkey
         self.edge = harness.edge
         self.redis = Redis.from_url(valkey.url, socket_timeout=2.0)
         jobs = RqJobs(Redis.from_url(valkey.url, socket_timeout=JOBS_TIMEOUT_S))
         self.steward = harness.steward(jobs=jobs)
+        self.steward_beside = beside.steward(jobs=jobs) if beside else self.steward
 
     @property
     def policies(self) -> list[Policy]:
@@ -122,21 +130,21 @@ class World:
         await self.edge.index.drained()
         self.harness.clock.shift(10 * LEASE_S)
         pending = [each for each, state in (await self.history()).states().items() if state == "pending"]
-        await self.verify(*pending)
+        await self.beside.verify(*pending, sandbox=self.sandbox)
         self.harness.clock.shift(10)
         await self.reconcile()
         return await self.history()
 
     async def reconcile(self) -> None:
         """Does the steward's rounds until there is nothing left to show or to repair."""
-        while await self.steward.project():
+        while await self.steward_beside.project():
             pass
         quiet, turn = 0, 2 * max(len(policy.windows) for policy in self.policies)
         while quiet < turn:
             with suppress(
                 IndexUnavailable
             ):  # a connection that died with the last server is found out by its use
-                quiet = 0 if await self.steward.reconcile() else quiet + 1
+                quiet = 0 if await self.steward_beside.reconcile() else quiet + 1
 
     async def assert_whole(self) -> History:
         """After healing: every event legal, every submission judged once, every board as the ledger says."""
@@ -148,9 +156,13 @@ class World:
 
 
 @asynccontextmanager
-async def a_world(settings: Settings, sandbox: Sandbox, valkey: ValkeyServer) -> AsyncIterator[World]:
-    async with running_harness(settings) as harness:
-        world = World(harness, sandbox, valkey)
+async def a_world(
+    settings: Settings, sandbox: Sandbox, valkey: ValkeyServer, *, has_two: bool = False
+) -> AsyncIterator[World]:
+    """One edge, steward and worker, or two of each."""
+    async with running_harness(settings) as harness, AsyncExitStack() as stack:
+        beside = await stack.enter_async_context(second_edge(harness)) if has_two else None
+        world = World(harness, sandbox, valkey, beside)
         try:
             yield world
         finally:
