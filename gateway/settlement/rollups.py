@@ -19,13 +19,12 @@ from gateway.ledger.standings.folds import StandingFold, fold_anew, fold_rollup
 from gateway.ledger.standings.rollup_borders import (
     Borders,
     PointsOfPercentiles,
-    forget_borders,
+    forget_all_borders,
     give_to_mover,
 )
 from gateway.ledger.standings.rollup_moves import fold_points, move_points
 from gateway.ledger.standings.rollup_points import (
     RollupChange,
-    note_change,
     note_changes,
     players_to_follow,
 )
@@ -154,12 +153,15 @@ def follow_change(
 
 
 async def _note(tx: Transaction, rollup: Board, folds: Sequence[StandingFold], cause: int) -> None:
-    for fold in folds:
-        if fold.before.place != fold.place:
-            change = RollupChange(rollup.name, fold.standing.board, fold.standing.window, cause)
-            await note_change(tx, change)
-            if not rollup_of(rollup.ranking).percentiles:
-                await forget_borders(tx, change)  # another process may have a policy with percentiles
+    changes = [
+        RollupChange(rollup.name, fold.standing.board, fold.standing.window, cause)
+        for fold in folds
+        if fold.before.place != fold.place
+    ]
+    await note_changes(tx, changes)
+    if not rollup_of(rollup.ranking).percentiles:
+        # Another process may have a policy with percentiles, and follow this before one of ours does.
+        await forget_all_borders(tx, changes)
 
 
 def has_window(rollup: Board, window: str) -> bool:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Table, bindparam, select
+from sqlalchemy import bindparam, select
 
 from gateway.ledger.boards.board_life import check_boards, life_of
 from gateway.ledger.boards.board_opening import BATCH_LIMIT, open_boards
@@ -17,7 +17,7 @@ from gateway.ledger.boards.field_filters import FIELD_VALUES
 from gateway.ledger.boards.lookups import boards_named
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.schema import board_duties, board_fields
-from gateway.ledger.transaction import Cells, Operation, Query, Row, Transaction
+from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from gateway.settlement.family_operations import (
     BoardOpening,
     BoardRevision,
@@ -31,6 +31,7 @@ from policies.opened_board import BoardState, OpenedBoard
 from tests.support.families import write_family
 from tests.support.ledger import NOON_MS
 from tests.support.stores import Store, open_in
+from tests.support.waits import Counting
 
 _f, _d = board_fields.c, board_duties.c
 OPEN, CLOSED, DELETED = BoardState.OPEN, BoardState.CLOSED, BoardState.DELETED
@@ -46,30 +47,6 @@ async def ledger(store: Store) -> AsyncIterator[Ledger]:
 def family(tmp_path: Path) -> Family:
     rules = {"metadata_filters": {"class": "text"}, "names_free_after_delete": True}
     return load_policies(write_family(tmp_path / "policies", **rules).parent).families["track"]
-
-
-class Counting:
-    """A transaction that counts the statements that wait for the database."""
-
-    def __init__(self, tx: Transaction) -> None:
-        self._tx = tx
-        self.statements = 0
-
-    async def rows(self, query: Query, /, **values: Any) -> list[Row]:
-        self.statements += 1
-        return await self._tx.rows(query, **values)
-
-    async def run(self, query: Query, /, **values: Any) -> int:
-        self.statements += 1
-        return await self._tx.run(query, **values)
-
-    async def run_each(self, query: Query, values: Sequence[Mapping[str, Any]], /) -> None:
-        self.statements += 1
-        await self._tx.run_each(query, values)
-
-    async def insert(self, table: Table, rows: Sequence[Cells]) -> None:
-        self.statements += 1
-        await self._tx.insert(table, rows)
 
 
 def counted(work: Operation[list[BoardResult]]) -> Operation[tuple[list[BoardResult], int]]:

@@ -14,7 +14,7 @@ Then it moves them there, and gives or takes the points of those between the old
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import orjson
@@ -224,6 +224,11 @@ async def forget_borders(tx: Transaction, change: RollupChange) -> bool:
     Whoever gives points by other rules, or moves players without them, must do so.
     """
     return bool(await tx.run(_FORGET, **change.at))
+
+
+async def forget_all_borders(tx: Transaction, changes: Iterable[RollupChange]) -> None:
+    """Make the borders of windows of boards void, without waiting for each."""
+    await tx.run_each(_FORGET, [change.at for change in changes])
 
 
 def forget_next_borders(

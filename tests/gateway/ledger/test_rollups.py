@@ -45,6 +45,7 @@ from tests.support.books import Books
 from tests.support.ledger import NOON_MS, new_submission
 from tests.support.sealed import Nowhere
 from tests.support.thorough import examples
+from tests.support.waits import Counting
 
 SEASONS = {"windows": ["alltime", "season"], "season": "0 0 1 * *"}
 MONTH_MS = 31 * 86_400_000
@@ -565,6 +566,24 @@ def test_a_run_by_a_process_of_another_policy_is_compared_again(others: dict[str
     assert [("p0", 1), ("p3", 1), ("p4", 3)] == game.books.rows(
         "SELECT player, points FROM rollup_points WHERE \"window\" = 'alltime' ORDER BY player"
     )
+
+
+def test_a_verdict_notes_all_windows_of_a_rollup_by_rank_at_once():
+    """It waits for one statement to note them, and for one that makes their borders void, however many they are."""
+
+    def statements(**windows: Any) -> int:
+        settings_of = {"family": "track", "take": "points", "points": [3, 1]}
+        policy = {"board": "all-points", "title": "T", "rollup": settings_of} | windows
+        rollup = Board(Policy.model_validate(policy), "d", {})
+        tracks = family("best", "descending")
+        game = Game({name: dataclasses.replace(track, rollups=(rollup,)) for name, track in tracks.items()})
+        game.play("track.a", "ada", 5, 0)
+        counting: Any = Counting(game.books.tx)
+        game.books.tx = counting
+        game.turn("run-0")
+        return int(counting.statements)
+
+    assert statements() == statements(**SEASONS)
 
 
 def test_a_run_after_the_borders_were_looked_for_is_followed_by_itself(monkeypatch: pytest.MonkeyPatch):
