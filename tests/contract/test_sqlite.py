@@ -41,6 +41,15 @@ async def test_closing_gives_every_file_back(path: Path):
     assert [] == open_files(path)
 
 
+async def test_every_commit_is_on_the_disk_before_it_is_told(ledger: SqliteLedger, path: Path):
+    """Of the connection that writes, also in a file that exists: FULL syncs the log of each commit."""
+    with closing(ledger._create()) as connection:
+        pragmas = [
+            connection.execute(f"PRAGMA {name}").fetchone() for name in ("synchronous", "journal_mode")
+        ]
+    assert [(2,), ("wal",)] == pragmas
+
+
 def open_files(path: Path) -> list[str]:
     """What this process has open of a file and of those beside it."""
     links = [str(each.readlink()) for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]

@@ -45,10 +45,17 @@ def refuse_impossible(board: Board, server: ServerRequest, body: OperationBody) 
             f"the board's operator is `{board.policy.operator.value}`: write the score itself",
         )
     if not isinstance(body, bodies.NewRemoval) and not is_score_possible(body.score, board.policy):
-        raise Problem(ProblemType.BOUNDS_VIOLATION, "score: the board's policy rules out this score")
+        raise Problem(ProblemType.BOUNDS_VIOLATION, f"score: {_possible_scores(board)}")
     if isinstance(body, bodies.NewEntry):
         stored_details(board, body.details)
         _achieved_at_ms(server, body)
+
+
+def _possible_scores(board: Board) -> str:
+    """Name the board's limits: a registered server may know them, players may not."""
+    limits = board.policy.score
+    steps = f" in steps of {limits.step}" if limits.step > 1 else ""
+    return f"the board's policy allows {limits.minimum} to {limits.maximum}{steps}"
 
 
 def operation_of(board: Board, server: ServerRequest, body: OperationBody) -> ServerOperation:

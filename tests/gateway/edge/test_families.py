@@ -118,6 +118,7 @@ async def test_a_board_is_opened_played_and_read_at_once(studio: Studio):
     path = "/v1/boards/track.Monza_1/entries"
     answer = await studio.harness.as_server(studio.private, "eu-1", path, entry)
     assert "bounds-violation" == answer.problem
+    assert "score: the board's policy allows 0 to 500" == answer.body["detail"]
 
 
 async def test_each_operation_is_done_or_refused_by_itself(studio: Studio):
