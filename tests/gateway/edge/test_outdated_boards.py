@@ -13,12 +13,13 @@ from gateway.edge.live import heartbeats
 from gateway.edge.problems import ProblemType
 from gateway.edge.reads.rule_gate import WITHOUT_STANDINGS
 from gateway.edge.routes import ROUTES
+from gateway.index.generation import generation_of
 from gateway.ledger.derived.folded_rules import has_other_rule, mark_all, noted_rules
 from gateway.runtime.lanes import lane_of
 from gateway.runtime.settings import Settings
 from gateway.steward import rule_changes
 from gateway.steward.index.reconcile import Reconciler
-from policies.errors import IndexUnavailable, LedgerUnavailable
+from policies.errors import IndexUnavailable, LedgerUnavailable, RebuildRefused
 from policies.model import Policy
 from tests.gateway.edge.test_families import SCORE, Studio, opening
 from tests.support.attack import registered
@@ -221,6 +222,31 @@ async def test_what_was_folded_and_could_not_be_built_is_built_before_anybody_re
         studio = Studio(harness, await registered(harness, "eu-2"))
         for board in ("track.a", "world"):
             assert [(1, "ada", 10), (2, "bob", 25)] == await studio.entries(board)
+
+
+async def test_a_board_that_is_built_while_it_is_folded_is_built_again_before_anybody_reads_it(
+    settings: Settings,
+):
+    """It was in no store of readers when its steward looked, but will be, with what was read before the fold."""
+    async with running_harness(settings) as harness:
+        studio = Studio(harness, await registered(harness))
+        await studio.done(opening("a"))
+        for player, score in (("ada", 10), ("bob", 25)):
+            await studio.write("track.a", player, score)
+        await follow_rules(harness)
+    write_all(settings.policies_dir, order="ascending")
+    async with running_harness(settings) as harness:
+        board = await harness.edge.catalogue.board("track.a")
+        assert board
+        generation, steward = generation_of(harness.edge.index.of(board)), harness.steward()
+        await generation.begin()
+        with pytest.raises(RebuildRefused):
+            await steward.follow_rules()
+        harness.edge.outdated._looked_s = float("-inf")
+        assert await refused(harness, "track.a")
+        await generation.give_up()
+        await follow_rules(harness)
+        assert not await refused(harness, "track.a")
 
 
 async def test_readers_of_the_old_order_leave_while_a_board_is_folded(

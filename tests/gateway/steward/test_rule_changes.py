@@ -26,7 +26,7 @@ from gateway.steward import rule_changes
 from gateway.steward.archive import refold as refolding
 from gateway.steward.archive.refold import refold_board
 from gateway.steward.rule_changes import RuleKeeper
-from policies.errors import IndexUnavailable, LeaseLost, LedgerUnavailable
+from policies.errors import IndexUnavailable, LeaseLost, LedgerUnavailable, RebuildRefused, ScoregateError
 from policies.loader import Board, Policies, load_policies
 from policies.opened_board import OpenedBoard
 from policies.vocabulary import Claim, Reason, State
@@ -265,6 +265,37 @@ async def test_what_was_folded_is_folded_again_if_somebody_marks_it(
     await deployment.follow(keeper)
     assert all(deployment.is_noted(deployment.sum, name) for name in ("vault", "track", "world"))
     deployment.assert_right(deployment.sum)
+
+
+@pytest.mark.parametrize(
+    ("failures", "built"),
+    [
+        ({"track.b": [IndexUnavailable, IndexUnavailable]}, ["track.a", "track.b"]),
+        ({"track.a": [RebuildRefused, RebuildRefused, RebuildRefused]}, ["track.b", "track.a"]),
+    ],
+    ids=["away", "refused"],
+)
+async def test_a_board_that_was_built_is_not_built_again_because_another_could_not_be(
+    deployment: Deployment,
+    failures: dict[str, list[type[ScoregateError]]],
+    built: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """A failure leaves the rest for the next time; what somebody else builds is passed over, and comes last."""
+    build, left = RuleKeeper._build, sum(map(len, failures.values()))
+
+    async def failing(keeper: RuleKeeper, board: Board) -> None:
+        if failures.get(board.name):
+            raise failures[board.name].pop()
+        await build(keeper, board)
+
+    monkeypatch.setattr(RuleKeeper, "_build", failing)
+    keeper = deployment.keeper(deployment.sum)
+    for _ in range(4 * left):
+        with suppress(IndexUnavailable, RebuildRefused):
+            await keeper.step()
+    assert built == [name for name in deployment.built if name in TRACKS]
+    assert deployment.is_noted(deployment.sum, "track")
 
 
 async def test_a_rollup_follows_a_family_that_went_half_the_way_to_another_rule_and_back(
