@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gateway.catalogue import outdated_boards
 from gateway.edge.live import heartbeats
 from gateway.edge.problems import ProblemType
 from gateway.edge.reads.rule_gate import WITHOUT_STANDINGS
@@ -271,7 +272,7 @@ async def test_readers_of_the_old_order_leave_while_a_board_is_folded(
 async def test_a_ledger_that_is_slow_or_away_leaves_readers_with_what_was_noted(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ):
-    """A board that Redis has is read from there; what was known to be folded stays refused."""
+    """A board that Redis has is read from there; what was known to be folded stays refused. Nobody asks again at once."""
     async with running_harness(settings) as harness:
         studio = Studio(harness, await registered(harness))
         await studio.write("vault", "ada", 10)
@@ -279,17 +280,23 @@ async def test_a_ledger_that_is_slow_or_away_leaves_readers_with_what_was_noted(
         await harness.edge.ledger.write(mark_all(["still"]))
         assert 503 == (await harness.get("/v1/boards/still/entries")).status
 
+        asked = 0
+
         async def fail(*_: Any, **__: Any) -> None:
+            nonlocal asked
+            asked += 1
             raise LedgerUnavailable("away")
 
         async def hang(*_: Any, **__: Any) -> None:
             await asyncio.Event().wait()
 
+        monkeypatch.setattr(outdated_boards, "LOOK_S", 3600)
         for broken in (fail, hang):
             monkeypatch.setattr(harness.edge.outdated, "_ledger", type("Away", (), {"read": broken})())
             harness.edge.outdated._looked_s = float("-inf")
             assert [(1, "ada", 10)] == await studio.entries("vault")
             assert 503 == (await harness.get("/v1/boards/still/entries")).status
+        assert 1 == asked
 
 
 async def test_a_player_is_shown_final_ranks_as_they_were_under_another_rule(settings: Settings):
