@@ -3,7 +3,7 @@
 const MAIN = "arcade", COURSES = "arcade-course", DAILY = "daily";
 const COURSES_SHOWN = 50, HARDEST = 5;
 const TICK_MS = 20_000, MINUTE_MS = 60_000, HOUR_MS = 60 * MINUTE_MS, LONGEST_TIMEOUT_MS = 24 * HOUR_MS;
-const WINDOWS = { [DAILY]: ["alltime"], [COURSES]: ["alltime", "weekly"] };
+const WINDOWS = new Map([[DAILY, ["alltime"]], [COURSES, ["alltime", "weekly"]]]);
 const OPEN_COURSE = {
   board: MAIN,
   kicker: "Open course",
@@ -42,7 +42,7 @@ export class Courses {
 
   /** Returns a course by its board; a board that is not on the list is a course of its own. */
   of(board) {
-    const windows = WINDOWS[board.split(".")[0]] ?? OPEN_COURSE.windows;
+    const windows = WINDOWS.get(board.split(".")[0]) ?? OPEN_COURSE.windows;
     return this.#courses.find((course) => course.board === board) ?? { ...OPEN_COURSE, board, title: board, kicker: "", windows };
   }
 
@@ -103,7 +103,7 @@ export class Courses {
       title: "Daily challenge",
       mark: "One sky for all",
       about: "One sky for everybody, until midnight UTC. Fly it as often as you like.",
-      windows: WINDOWS[DAILY],
+      windows: WINDOWS.get(DAILY),
       ends_ms: Date.parse(today.closes_at),
     };
   }
@@ -118,7 +118,7 @@ export class Courses {
       title,
       level: metadata.level,
       about: metadata.about ?? "",
-      windows: WINDOWS[COURSES],
+      windows: WINDOWS.get(COURSES),
     }));
   }
 

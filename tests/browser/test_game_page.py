@@ -35,6 +35,10 @@ NOTE_STATUSES = """
   });
 """
 SILENT_SOURCE = "window.EventSource = class { addEventListener() {} close() {} };"
+WINDOWS_OF = """async (board) => {
+  const { Courses } = await import("/arcade/courses.js");
+  return new Courses({}, document.createElement("ol")).of(board).windows;
+}"""
 HOSTILE = "<img src onerror=evil()>"
 LISTEN = """() => new Promise((begun) => {
   const source = new EventSource("/v1/boards/arcade/live");
@@ -473,6 +477,7 @@ async def test_a_board_that_is_not_listed_has_its_windows_and_the_rank_of_whoeve
         await player.page.goto(f"/arcade/?board={today.board}")
     assert f"boards=arcade%2C{today.board}&" in (await request.value).url
     assert await player.page.is_hidden("#windows")
+    assert ["alltime", "weekly", "daily"] == await player.page.evaluate(WINDOWS_OF, "constructor")
     await begin(player, "New")
     standing = {"board": "arcade", "rank": 1, "total": 9, "score": 5}
     await asked[0].fulfill(
