@@ -167,10 +167,7 @@ def _read(path: Path) -> RunningPart | None:
         if lock.kind == fcntl.F_UNLCK:
             _remove(path)
             return None
-        text = os.read(file, 4096)
-        if not text:
-            return None  # its part has locked it, and is about to write it
-        facts = orjson.loads(text)
+        facts = orjson.loads(os.read(file, 4096))
         return RunningPart(facts["part"], max(lock.pid, 0), facts["since_ms"], path)
     finally:
         os.close(file)

@@ -27,10 +27,12 @@ PART = """
 import fcntl, json, os, signal, sys, time
 
 def held(name):
-    file = open(os.path.join(folder, name), "w+")
+    unready = os.path.join(folder, "." + name + ".new")
+    file = open(unready, "w+")
     fcntl.lockf(file, fcntl.LOCK_EX)
     file.write(json.dumps({"part": "edge", "since_ms": 0}))
     file.flush()
+    os.rename(unready, os.path.join(folder, name))
     return file
 
 def note(name, began_ns, **facts):
