@@ -41,8 +41,6 @@ A network gets `NETWORK_SHARE` times as many of both, but no more than 976 MiB a
 which is the most that a rate allows.
 """
 
-RETRY: Final = {"Retry-After": "1"}
-
 
 class AssetTraffic:
     """The uploads and downloads of one edge that are under way, and the limits that all edges share."""
@@ -59,7 +57,7 @@ class AssetTraffic:
         await self._charge(size_bytes, quota)
 
     async def charge_download(self, names: ClientName, size_bytes: int) -> None:
-        """Count a download, one without a byte for a head.
+        """Count a download; one without a byte, for a head, counts as one of 1 KiB.
 
         Raises `quota-exceeded` if the address or its network has read too much.
         """
@@ -92,10 +90,10 @@ class AssetTraffic:
         Raises `quota-exceeded` if its key has too many, `temporary-reduced-capacity` if the edge has.
         """
         if self.uploads >= UPLOADS:
-            raise Problem(ProblemType.REDUCED_CAPACITY, "too many uploads are under way", headers=RETRY)
+            raise Problem(ProblemType.REDUCED_CAPACITY, "too many uploads are under way")
         if self._uploads[key_id] >= UPLOADS_PER_KEY:
             detail = f"your key has {UPLOADS_PER_KEY} uploads under way: send one after the other"
-            raise Problem(ProblemType.QUOTA_EXCEEDED, detail, headers=RETRY)
+            raise Problem(ProblemType.QUOTA_EXCEEDED, detail)
         self._uploads[key_id] += 1
         try:
             yield
@@ -111,10 +109,10 @@ class AssetTraffic:
         Raises `quota-exceeded` if the client has too many, `temporary-reduced-capacity` if the edge has.
         """
         if self.downloads >= DOWNLOADS:
-            raise Problem(ProblemType.REDUCED_CAPACITY, "too many downloads are under way", headers=RETRY)
+            raise Problem(ProblemType.REDUCED_CAPACITY, "too many downloads are under way")
         if not self._seats.enter(names):
             detail = "your address, or its network, has too many downloads under way"
-            raise Problem(ProblemType.QUOTA_EXCEEDED, detail, headers=RETRY)
+            raise Problem(ProblemType.QUOTA_EXCEEDED, detail)
         self.downloads += 1
         try:
             yield
