@@ -43,7 +43,7 @@ def _values(path: Path) -> Iterator[tuple[int, Any]]:
     try:
         with path.open(encoding="utf-8-sig") as file:
             whole = json.load(file)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SettingsError(f"{path}: not JSON: {error}") from None
     listed = whole.get("boards") if isinstance(whole, dict) else whole
     if not isinstance(listed, list):
@@ -63,6 +63,8 @@ def _lines(path: Path) -> Iterator[tuple[int, Any]]:
         raise SettingsError(f"{path}: not UTF-8 after line {line}: {error}") from None
     except json.JSONDecodeError as error:
         raise SettingsError(f"{path}:{line}: not JSON: {error.msg} at column {error.colno}") from None
+    except (ValueError, RecursionError) as error:  # a number, or a nesting, beyond what Python reads
+        raise SettingsError(f"{path}:{line}: not JSON: {error}") from None
 
 
 def _from_csv(path: Path, families: Mapping[str, Family]) -> Iterator[dict[str, Any]]:
@@ -114,5 +116,5 @@ def _value(text: str) -> Any:
     """Return what a cell says in JSON, or its text if that is no JSON."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
