@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -84,17 +85,28 @@ async def test_watching_friends_takes_a_token(harness: Harness):
             player.watch("vault", friends=True)
 
 
-async def test_what_cannot_be_watched_is_raised(harness: Harness):
-    """A refusal is an error at once; no seat, or no gateway, only after as many attempts as there are."""
+async def test_what_cannot_be_watched_is_raised(harness: Harness, monkeypatch: pytest.MonkeyPatch):
+    """A refusal is an error at once; no seat, or no gateway, only after as many attempts as there are.
+
+    The gateway says how long to wait for a seat.
+    """
+    pauses: list[float] = []
+
+    async def note(pause_s: float) -> None:
+        pauses.append(pause_s)
+
     async with ScoregateClient(harness.url, attempts=3) as player:
         for board, name in (("nowhere", "not-found"), ("vault", "schema-violation")):
             with pytest.raises(ScoregateError) as refusal:
                 await take(player.watch(board, events=["joy"]), 1)
             assert name == refusal.value.name
         harness.edge.live._free = 0
-        with pytest.raises(ScoregateError) as refusal:
-            await take(player.watch("vault"), 1)
+        with monkeypatch.context() as patch:
+            patch.setattr(client_feed, "asyncio", SimpleNamespace(sleep=note))
+            with pytest.raises(ScoregateError) as refusal:
+                await take(player.watch("vault"), 1)
         assert "temporary-reduced-capacity" == refusal.value.name
+        assert (5.0, [5.0, 5.0]) == (refusal.value.retry_after_s, pauses)
     with unserved_port() as port:
         async with ScoregateClient(f"http://127.0.0.1:{port}", attempts=2) as player:
             with pytest.raises(ScoregateError) as lost:

@@ -159,8 +159,7 @@ class Connection:
         async with exchange as response:
             if response.status < HTTPStatus.MULTIPLE_CHOICES:
                 return await read(response)
-            problem = document_of(await response.read())
-            raise ScoregateError(response.status, problem, _seconds(response.headers.get("Retry-After")))
+            raise await refusal_of(response)
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -204,6 +203,12 @@ def document_of(body: bytes) -> dict[str, Any]:
     except ValueError:
         return {}
     return document if isinstance(document, dict) else {}
+
+
+async def refusal_of(response: aiohttp.ClientResponse) -> ScoregateError:
+    """Return the error that stands for an answer which is none."""
+    retry_after_s = _seconds(response.headers.get("Retry-After"))
+    return ScoregateError(response.status, document_of(await response.read()), retry_after_s)
 
 
 async def _document(response: aiohttp.ClientResponse) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import aiohttp
 
+from .connection import refusal_of
 from .errors import UNREACHED, ScoregateError, no_answer
 
 SILENCE_S = 45.0
@@ -44,6 +45,7 @@ async def follow(connect: Connect, after: str | None, attempts: int) -> AsyncGen
     """
     last, failures = after, 0
     while True:
+        asked_s = None
         try:
             response = await connect(last)
             async with response:
@@ -63,17 +65,15 @@ async def follow(connect: Connect, after: str | None, attempts: int) -> AsyncGen
             failures += 1
             if refusal.status != HTTPStatus.SERVICE_UNAVAILABLE or failures >= attempts:
                 raise
-        await asyncio.sleep(min(FIRST_PAUSE_S * 2**failures, LONGEST_PAUSE_S))
+            asked_s = refusal.retry_after_s
+        pause_s = FIRST_PAUSE_S * 2**failures if asked_s is None else asked_s
+        await asyncio.sleep(min(pause_s, LONGEST_PAUSE_S))
 
 
 async def _refuse(response: aiohttp.ClientResponse) -> None:
     if response.status == HTTPStatus.OK and response.content_type == "text/event-stream":
         return
-    try:
-        document = json.loads(await response.read())
-    except ValueError:
-        document = {}
-    raise ScoregateError(response.status, document if isinstance(document, dict) else {})
+    raise await refusal_of(response)
 
 
 async def _events(response: aiohttp.ClientResponse) -> AsyncGenerator[FeedEvent, None]:
