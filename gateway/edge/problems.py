@@ -28,7 +28,7 @@ COMMON_HEADERS: Final = {"X-Content-Type-Options": "nosniff"}
 RETRY_SOON: Final = {"Retry-After": "1"}
 """The header of a 429 or 503 for which nobody knows a better time."""
 
-_PASSING: Final = frozenset({429, 503})
+_PASSING: Final = frozenset({TOO_MANY, 503})
 """The statuses of refusals after which the same request may succeed."""
 
 

@@ -30,6 +30,9 @@ COUNTING_LIMIT: Final = 500_000
 TOO_LONG_RETRY_S: Final = 3_600
 """The `Retry-After` when the log is too long: it gets no shorter, so nobody should ask again soon."""
 
+SLOW_RETRY_S: Final = 30
+"""The `Retry-After` when the ledger was too slow, which passes."""
+
 _one_at_a_time: Final = asyncio.Lock()
 
 
@@ -100,7 +103,12 @@ async def _standings(edge: Edge, board: Board, window: Window, at_ms: int) -> li
                 family = edge.catalogue.families[rollup.family]
                 return await rollup_as_of(edge.ledger, board.ranking, family, window, at_ms, **limits)
             return await board_as_of(edge.ledger, board.policy, window, at_ms, **limits)
-    except (HistoryTooLong, TimeoutError):
-        detail = "the log is too long to read here; use `scoregate ledger as-of`"
-        headers = {"Retry-After": str(TOO_LONG_RETRY_S)}
-        raise Problem(ProblemType.REDUCED_CAPACITY, detail, headers=headers) from None
+    except HistoryTooLong:
+        raise _refusal("the log is too long to read here", TOO_LONG_RETRY_S) from None
+    except TimeoutError:
+        raise _refusal("the ledger does not answer in time", SLOW_RETRY_S) from None
+
+
+def _refusal(why: str, retry_s: int) -> Problem:
+    detail, headers = f"{why}; use `scoregate ledger as-of`", {"Retry-After": str(retry_s)}
+    return Problem(ProblemType.REDUCED_CAPACITY, detail, headers=headers)

@@ -114,7 +114,8 @@ async def test_one_looks_at_a_time_and_not_for_ever(harness: Harness, monkeypatc
 
     go_on.clear()
     monkeypatch.setattr(history, "TIMEOUT_S", 0.01)
-    assert 503 == (await past(harness, at)).status
+    slow_ledger = await past(harness, at)
+    assert (503, "30") == (slow_ledger.status, slow_ledger.headers["Retry-After"])
     monkeypatch.setattr(history, "board_as_of", fold)
     monkeypatch.setattr(history, "TIMEOUT_S", 20)
     monkeypatch.setattr(history, "COUNTING_LIMIT", 2)
