@@ -29,8 +29,9 @@ TRACKS = [f"track.t{at}" for at in range(30)]
 LEVELS = [f"level.l{at}" for at in range(12)]
 PLAYERS = ("ada", "bob", "cyd", "dot")
 SCALE = (5, 3, 1)
-IN_USE = 1_000
+IN_USE = 400
 PATIENCE_S = 120.0
+POLL_S = 0.05
 
 
 @pytest.fixture
@@ -75,6 +76,7 @@ class Game:
                 assert 0 == done.body["refused"], done.raw
                 return
             assert 503 == done.status, done.raw
+            await asyncio.sleep(POLL_S)
 
     async def play(self, board: str) -> None:
         """A player's first run on a board, which opens it."""
@@ -85,7 +87,7 @@ class Game:
             if opened.status == 201:
                 return
             assert opened.status in (429, 503), opened.raw
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(POLL_S)
 
     async def shown(self, board: str) -> list[tuple[int, str, int]] | None:
         """The entries of a board, None while the index does not have them."""
@@ -102,6 +104,7 @@ class Game:
                 for board in list(left):
                     if await self.shown(board) == left[board]:
                         del left[board]
+                await asyncio.sleep(POLL_S)
 
 
 @pytest.fixture
@@ -184,7 +187,7 @@ async def test_families_live_on_a_cluster_that_loses_a_node_amid_promotions(
 async def test_connections_of_an_edge_and_stewards_follow_nodes_and_not_boards(
     game: Game, cluster: ValkeyCluster
 ):
-    """A thousand boards that are written to and read over HTTP take a few dozen connections to a node."""
+    """Hundreds of boards that are written to and read over HTTP take a few dozen connections to a node."""
     names = [f"track.b{at}" for at in range(IN_USE)]
     await game.studio.done(*(opening(name.removeprefix("track.")) for name in names))
     counted: list[list[int]] = []
