@@ -64,6 +64,7 @@ class SetClock:
             "FAKETIME_TIMESTAMP_FILE": str(self._file),
             "FAKETIME_NO_CACHE": "1",
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "FAKETIME_FORCE_MONOTONIC_FIX": "0",  # or every wait for Python's lock goes by the file, and spins
             "PYTHONPATH": _python(),
         }
         with pytest.MonkeyPatch.context() as patch:

@@ -42,7 +42,13 @@ CALLER: Final = Path(__file__).with_name("preloaded_command.py")
 
 RUN: Final = "from scoregate.cli import main\nmain()"
 
-READ_EARLY: Final = ("LD_PRELOAD", "FAKETIME_NO_CACHE", "FAKETIME_DONT_FAKE_MONOTONIC", "PYTHONPATH")
+READ_EARLY: Final = (
+    "LD_PRELOAD",
+    "FAKETIME_NO_CACHE",
+    "FAKETIME_DONT_FAKE_MONOTONIC",
+    "FAKETIME_FORCE_MONOTONIC_FIX",
+    "PYTHONPATH",
+)
 """Variables that count only at the start of a process; libfaketime reads its file again and again."""
 
 LONGEST: Final = 1 << 17
