@@ -6,8 +6,6 @@ import asyncio
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -22,6 +20,8 @@ import pytest_asyncio
 from scoregate_client import Run, ScoregateClient, encode_recording
 
 from examples.arcade.players import STATS
+from tests.support import preloaded
+from tests.support.forked_parts import FORK_PARTS
 from tests.support.game import BUILD, arcade
 from tests.support.harness import free_port
 
@@ -77,10 +77,10 @@ def stack(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
     """The address of everything, started by the one command."""
     folder = tmp_path_factory.mktemp("stack")
     address = f"127.0.0.1:{free_port()}"
-    command = [sys.executable, "-m", "scoregate", "up", "--data-dir", str(folder / "data"), "--bind", address]
+    words = ["up", "--data-dir", str(folder / "data"), "--bind", address]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SCOREGATE_")}
     with (folder / "up.log").open("wb") as log:
-        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+        process = preloaded.start(words, environment, log, before=FORK_PARTS)
     try:
         await_ready(process, f"http://{address}/readyz", folder / "up.log")
         yield f"http://{address}"
@@ -89,7 +89,7 @@ def stack(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
         process.wait(30)
 
 
-def await_ready(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+def await_ready(process: preloaded.Process, url: str, log: Path) -> None:
     deadline = time.monotonic() + START_S
     while process.poll() is None and time.monotonic() < deadline:
         try:
