@@ -9,10 +9,12 @@ from functools import partial
 from typing import Final
 
 from gateway.catalogue.catalogue import Catalogue
+from gateway.catalogue.outdated_boards import OutdatedBoards
 from gateway.ledger.archive import windows as archive
 from gateway.ledger.derived import board_duties
 from gateway.ledger.derived.board_duties import BoardDuty, DueDuty
 from gateway.ledger.ledger import Ledger
+from gateway.ledger.reads import ReadKind
 from gateway.ledger.standings import anchors
 from gateway.runtime.clock import Clock
 from gateway.runtime.lanes import lane_of
@@ -37,6 +39,9 @@ ANCHORED_AT_ONCE: Final = 8
 ABSENT_MS: Final = 600_000
 """How long the work of a board without a policy is put off, so that it does not block other boards' work."""
 
+OUTDATED_MS: Final = 10_000
+"""How long the top of a board is put off that is being folded by another rule."""
+
 StepOnRows = Callable[[Board, Sequence[DueDuty]], Awaitable[int]]
 
 
@@ -59,6 +64,7 @@ class LedgerDuties:
         self._ledger = ledger
         self._clock = clock
         self._leases = leases
+        self._outdated = OutdatedBoards(ledger, catalogue, ReadKind.DUTIES)
         self._agenda = Agenda(ledger, catalogue, clock=clock)
         self._archiving = Round("archive", failures)
         self._tops = Round("see_to_top", failures)
@@ -156,6 +162,9 @@ class LedgerDuties:
         return done
 
     async def _see_to_top(self, board: Board, rows: Sequence[DueDuty]) -> int:
+        if await self._outdated.has(board.name):  # whoever stands at its top by now may not when it is folded
+            await self._ledger.write(board_duties.put_off(rows, until_ms=self._clock() + OUTDATED_MS))
+            return 0
         queued = await TopCheck(self._ledger, board.policy, clock=self._clock).step()
         if not queued:
             await self._ledger.write(board_duties.strike(rows))

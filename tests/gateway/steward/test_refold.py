@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
+from gateway.catalogue.rules_in_force import rule_in_force
 from gateway.ledger import index_pages
 from gateway.ledger.derived import board_duties
-from gateway.ledger.derived.board_duties import BoardDuty, DueDuty
+from gateway.ledger.derived.board_duties import WHOLE_BOARD, BoardDuty, DueDuty
+from gateway.ledger.derived.folded_rules import BegunFold, end_fold, mark_all
 from gateway.steward.archive import refold as refolding
 from gateway.steward.archive.refold import RefoldCounts, refold_board
+from gateway.steward.audits.top_check import TopCheck
 from policies.choices import WindowKind
 from policies.loader import Board
 from policies.vocabulary import State
@@ -107,6 +110,32 @@ async def test_what_comes_to_the_top_by_another_order_is_looked_at(
     with pytest.raises(KilledError):
         await refold_board(duty.ledger, duty.board.policy, clock=duty.clock, tell=killed)
     assert all([await due_of(duty, each) for each in every])
+
+
+async def test_the_top_of_a_board_is_looked_at_once_it_is_folded(duty: Duty, monkeypatch: pytest.MonkeyPatch):
+    """Until then it is not what it will be: nothing is checked, and the duty stays."""
+    await duty.fill()
+    looked: list[str] = []
+
+    async def look(check: TopCheck) -> int:
+        looked.append(check._policy.board)
+        return 0
+
+    async def see_to_top() -> list[DueDuty]:
+        await duty.ledger.write(board_duties.noted([DueDuty(BoardDuty.TOP, "tiny", WHOLE_BOARD, 0, 0, 0)]))
+        duty.steward._in_ledger._outdated._looked_s = float("-inf")
+        await duty.steward.see_to_top()
+        return await due_of(duty, BoardDuty.TOP)
+
+    monkeypatch.setattr(TopCheck, "step", look)
+    rule = rule_in_force(duty.steward.catalogue.policies, "tiny")
+    assert rule
+    mark = await duty.ledger.write(mark_all(["tiny"]))
+    [row] = await see_to_top()
+    assert ([], True) == (looked, row.due_at_ms > duty.clock())
+    await duty.ledger.write(end_fold(BegunFold(rule, mark)))
+    assert [] == await see_to_top()
+    assert ["tiny"] == looked
 
 
 async def due_of(duty: Duty, each: BoardDuty) -> list[DueDuty]:
