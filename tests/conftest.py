@@ -58,7 +58,6 @@ LONGEST = (
     "tests/faults/test_crashes.py",
     "tests/gateway/steward/test_comparison.py",
     "tests/test_backup_postgres.py",
-    "tests/faults/test_clock_skew.py",
     "tests/scoregate/test_up.py",
     "tests/faults/test_behind_proxies.py",
     "tests/gateway/steward/test_rebuild.py",

@@ -6,8 +6,9 @@ import gc
 import os
 import py_compile
 import sqlite3
+import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache
 from importlib.util import cache_from_source, source_hash
@@ -46,7 +47,7 @@ def keep_compiled() -> None:
 
 
 def keep_rewritten(config: pytest.Config) -> None:
-    """Have the modules of tests, whose asserts pytest rewrites, be rewritten once and not by every worker.
+    """Have the modules whose asserts pytest rewrites, tests and plugins, be rewritten once and not by every worker.
 
     The files are pytest's own, under its own name; a pytest that names them otherwise rewrites them.
     """
@@ -61,7 +62,16 @@ def keep_rewritten(config: pytest.Config) -> None:
             kept.parent.mkdir(exist_ok=True)
             rewrite._write_pyc(state, code, content, kept)
 
-    _on_two_processors(keep, list(filter(_is_rewritten, (ROOT / "tests").rglob("*.py"))))
+    _on_two_processors(keep, [*filter(_is_rewritten, (ROOT / "tests").rglob("*.py")), *_rewritten_plugins()])
+
+
+def _rewritten_plugins() -> Iterator[Path]:
+    """Yield the files of plugins that pytest has rewritten in this process, if it may be kept beside them."""
+    for module in list(sys.modules.values()):
+        if isinstance(getattr(module, "__loader__", None), rewrite.AssertionRewritingHook):
+            source = Path(str(module.__file__))
+            if os.access(source.parent, os.W_OK) and not source.is_relative_to(ROOT / "tests"):
+                yield source
 
 
 def _on_two_processors(keep: Callable[[Path], None], sources: Sequence[Path]) -> None:
