@@ -58,7 +58,7 @@ MEANT = {
     "leases._LEASES": ("scan", LEASES),
     "leases._STEWARDS": ("scan", LEASES),
     "seals.chain._LIFE_OF": ("coarse", "the life of one board, for its proof"),
-    "standings.rollup_history._LIVES": ("range", SPAN),
+    "standings.rollup_history._LIVES": ("coarse", "the lives of boards that a rollup takes something of"),
     "standings.history._TURNS": ("coarse", SPAN),
     "standings.rollup_history._TURNS": ("range", SPAN),
     "index_pages._STANDINGS_COUNT": ("coarse", "a rebuild counts what it is about to read whole"),

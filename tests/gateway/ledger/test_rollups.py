@@ -20,7 +20,7 @@ from gateway.ledger.boards.board_opening import open_boards
 from gateway.ledger.boards.board_rows import FamilyTerms
 from gateway.ledger.boards.life_changes import set_states
 from gateway.ledger.queries import newest_seq
-from gateway.ledger.standings import rollup_borders, rollup_points
+from gateway.ledger.standings import rollup_borders, rollup_history, rollup_points
 from gateway.ledger.standings.ranks import RankedWindow
 from gateway.ledger.standings.rollup_moves import borders_of
 from gateway.ledger.standings.rollup_points import RollupChange, changes_due, note_change
@@ -702,6 +702,37 @@ def test_a_policy_that_returns_to_its_percentiles_gives_their_points_again(
             game.turn("run-5")
     compare(game)
     assert {"all-points": {"p4": 3, "p0": 1, "p3": 1} if is_played else FIVE} == stands(game)
+
+
+@pytest.mark.parametrize("in_read", [1, 3, 100])
+def test_a_rollup_as_it_stood_reads_its_family_alone(in_read: int, monkeypatch: pytest.MonkeyPatch):
+    """In slices of its own events, whatever else the log has, and without the boards that were deleted by then."""
+    monkeypatch.setattr(rollup_history, "SLICE", in_read)
+    monkeypatch.setattr(rollup_history, "BOARDS", 1)
+    game = Game(family("best", "descending"))
+    for number in range(40):
+        game.books.append([new_submission(f"other-{number}", recording=None)])
+    for track, player in (("track.a", "ada"), ("track.a", "bob"), ("track.b", "ada"), ("track.c", "ada")):
+        game.play(track, player, 5, 0)
+    game.turn("run-0", "run-1")
+    game.turn("run-2")
+    game.turn("run-3")
+    game.delete("track.c")
+    reads = []
+
+    async def read(work: Any, _: Any = None) -> Any:
+        reads.append(work)
+        return game.books.do(work)
+
+    [rollup] = [rollup for rollup in game.rollups if rollup.name == "all-sum"]
+    track = game.tracks["track.a"]
+    ledger: Any = SimpleNamespace(read=read)
+    folded: Any = SimpleNamespace(name="track", template=track.policy, ranking_of=lambda _: track.ranking)
+    window = window_at(rollup.policy, WindowKind.ALLTIME, NOON_MS)
+    as_of = rollup_history.rollup_as_of(ledger, rollup.ranking, folded, window, NOON_MS + 1)
+    assert [("ada", 10), ("bob", 5)] == [each[:2] for each in asyncio.run(as_of)]
+    of_family = 8  # four runs, each received and promoted
+    assert 1 + of_family // in_read + 1 + 3 == len(reads)
 
 
 def fold_anew(game: Game, rollup: Board) -> None:
