@@ -165,6 +165,11 @@ def window_at(policy: Policy, kind: WindowKind, at_ms: int) -> Window:
     return calendar_of(policy).at(kind, at_ms)
 
 
+def names_of_kind(kind: WindowKind) -> tuple[str, str]:
+    """Return the two texts between which the names of a kind's windows are, the first included."""
+    return kind.value, f"{kind.value};"  # the semicolon follows the colon in ASCII
+
+
 def window_named(policy: Policy, name: str) -> Window:
     """Return the board's window with this name. Raises ValueError if no window has it."""
     return calendar_of(policy).named(name)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from policies.choices import WindowKind
 from policies.model import Policy
-from policies.windows import FOREVER_MS, Calendar, window_at, window_named
+from policies.windows import FOREVER_MS, Calendar, names_of_kind, window_at, window_named
 from tests.support.policies import a_policy
 
 POLICY = Policy.model_validate(
@@ -200,3 +200,13 @@ def test_B09_a_day_that_never_came_has_no_window():
     """Samoa went from the 29th to the 31st: nobody can ask for the 30th."""
     with pytest.raises(ValueError, match="no window"):
         Calendar("Pacific/Apia", None).named("daily:20111230")
+
+
+@pytest.mark.parametrize("kind", WindowKind)
+def test_the_names_of_a_kind_are_between_two_texts_and_no_others_are(kind: WindowKind):
+    """So that a statement finds them in an index by name."""
+    names = ["alltime", "daily:20261123", "weekly:2026W48", "monthly:202611", "season:202611010000"]
+    first, beyond = names_of_kind(kind)
+    assert [name for name in names if name.partition(":")[0] == kind.value] == [
+        name for name in names if first <= name < beyond
+    ]

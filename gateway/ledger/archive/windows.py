@@ -27,7 +27,7 @@ from gateway.ledger.schema import (
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from policies.choices import WindowKind
 from policies.vocabulary import State
-from policies.windows import FOREVER_MS, Window
+from policies.windows import FOREVER_MS, Window, names_of_kind
 
 
 class ArchiveStage(StrEnum):
@@ -271,8 +271,9 @@ def readable_before(
 
     async def work(tx: Transaction) -> list[ArchivedWindow]:
         end_ms, name = before
-        names = {"least": kind.value, "beyond": f"{kind.value};"} if kind else {"least": "", "beyond": "~"}
-        rows = await tx.rows(_READABLE, at_board=board, before_ms=end_ms, before=name, count=count, **names)
+        least, beyond = names_of_kind(kind) if kind else ("", "~")
+        span = {"before_ms": end_ms, "before": name, "least": least, "beyond": beyond}
+        rows = await tx.rows(_READABLE, at_board=board, **span, count=count)
         return [_window(row) for row in rows]
 
     return work

@@ -21,6 +21,7 @@ from policies.opened_board import BoardState, names_of_family
 from policies.ranking import Ranking, ReachedScore
 from policies.rollups import Rollup, RollupTake
 from policies.vocabulary import SCORE_LIMIT
+from policies.windows import names_of_kind
 
 _st, _p = standings.c, rollup_points.c
 
@@ -164,8 +165,9 @@ async def is_deleted(tx: Transaction, board: str) -> bool:
 
 async def windows_of(tx: Transaction, kind: WindowKind, names: Sequence[str]) -> list[tuple[str, str]]:
     """Return (board, window) for each window of this kind that has standings on boards of families."""
-    span = {"least": kind.value, "beyond": f"{kind.value};"}
-    return [(row[0], row[1]) for row in await fetch_listed(tx, _WINDOWS, names, **span)]
+    least, beyond = names_of_kind(kind)
+    rows = await fetch_listed(tx, _WINDOWS, names, least=least, beyond=beyond)
+    return [(row[0], row[1]) for row in rows]
 
 
 def players_of_family(family: str, window: str, *, after: str, count: int) -> Operation[list[str]]:
