@@ -23,6 +23,7 @@ from examples.arcade.players import STATS
 from tests.support import preloaded
 from tests.support.forked_parts import FORK_PARTS
 from tests.support.game import BUILD, arcade
+from tests.support.gate import missing
 from tests.support.harness import free_port
 
 try:
@@ -52,13 +53,6 @@ SLOW_DISPLAY = """
 START_S = 30
 GIVE_UP = 32
 PATIENCE_MS = 15_000
-
-
-def missing(what: str) -> None:
-    """Skips, but fails where the tests are the gate."""
-    if os.environ.get("CI"):
-        pytest.fail(f"{what}, and CI may not skip the browser tests")
-    pytest.skip(what)
 
 
 @pytest.fixture(scope="package")

@@ -23,6 +23,7 @@ from gateway.ledger import queries
 from gateway.runtime.settings import Settings
 from policies.loader import load_board
 from replay.simulators.sandbox import Sandbox
+from tests.support.gate import missing
 from tests.support.harness import Harness, free_port, running_harness
 from tests.support.valkey import ValkeyServer
 
@@ -45,8 +46,7 @@ def require_compiler() -> None:
     except importlib.metadata.PackageNotFoundError:
         found = "none"
     if found != pinned:
-        reason = f"building the game needs ziglang=={pinned}, found {found}"
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
+        missing(f"building the game needs ziglang=={pinned}, found {found}")
 
 
 def shell(folder: Path, script: str) -> str:

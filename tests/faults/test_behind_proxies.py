@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import shutil
 import signal
@@ -19,6 +18,7 @@ import pytest
 from tests.support.boards import tiny_claim
 from tests.support.clock import ShiftedClock
 from tests.support.deployment import PATIENCE_S, Client, Deployment, deployed, ended
+from tests.support.gate import missing
 from tests.support.harness import Harness, free_port
 from tests.support.ledger import is_intact
 from tests.support.preloaded import Process
@@ -82,10 +82,7 @@ PROXIES = {"nginx": (nginx, "0.2"), "haproxy": (haproxy, "2.5")}
 def program(name: str) -> str:
     """The proxy's program. Skips where it is not installed, except in CI."""
     found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/local/sbin")
-    if not found and not os.environ.get("CI"):
-        pytest.skip(f"{name} is not installed: apt-get install {name}")
-    assert found, f"{name} has to be installed in CI"
-    return found
+    return found or missing(f"{name} is not installed: apt-get install {name}")
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,6 +17,7 @@ from gateway.runtime.disk import disk_floor_of
 from gateway.runtime.settings import Settings
 from scoregate.cli import app
 from tests.support.attack import CLAIM, honest, issued, rows
+from tests.support.gate import missing
 from tests.support.harness import Answer, Harness, running_harness
 from tests.support.policies import GENEROUS, a_policy, write_policies
 
@@ -33,9 +33,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", str(folder)], capture_output=True, check=False
     )
-    if mounted.returncode and not os.environ.get("CI"):
-        pytest.skip("mounting a file system takes root")
-    assert not mounted.returncode, mounted.stderr
+    if mounted.returncode:
+        missing(f"mounting a file system takes root: {mounted.stderr.decode()}")
     try:
         yield folder
     finally:

@@ -21,7 +21,8 @@ from replay.simulators import Simulation, SimulatorFault, process
 from replay.simulators.child_process import SandboxUnavailable
 from replay.simulators.folder_copies import FolderCopies
 from replay.simulators.process import ProcessSimulators
-from tests.support.programs import missing, need_bubblewrap, need_programs, request, serving
+from tests.support.gate import missing
+from tests.support.programs import need_bubblewrap, need_programs, request, serving
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "how-to" / "python-programs.md"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import sys
 import textwrap
@@ -18,6 +17,7 @@ from policies.vocabulary import SimulatorKind
 from replay.simulators import SimulationOutcome, SimulationRequest, SimulatorFault, bubblewrap
 from replay.simulators.process import PATH
 from tests.replay.games import END, MULTIPLIER, STATS
+from tests.support.gate import missing
 
 SEED = 2**64 - 12345
 WORDS = [1, 2, 3, 4, 5, 6, 7] * 30 + [END]
@@ -62,13 +62,6 @@ PLUGIN = f"""
 def simulate(seed, inputs, ticks, checkpoint_ticks, recording):
     return play(seed, inputs, checkpoint_ticks)
 """
-
-
-def missing(what: str) -> None:
-    """Skips, but fails where the tests are the gate."""
-    if os.environ.get("CI"):
-        pytest.fail(f"{what}, and CI may not skip its tests")
-    pytest.skip(what)
 
 
 def need_programs() -> None:
