@@ -149,16 +149,7 @@ async def test_nobody_has_reached_the_first_ten_of_a_rollup_that_is_folded_anew_
     lost = await track.score("track.b", "bob", 7)
     track.redis.flushall()
     await track.ledger.write(mark_all(["world"]))
-    derivations = Derivations(
-        track.settings,
-        track.catalogue,
-        track.ledger,
-        track.index.client,
-        clock=track.clock,
-        left_ms=0,
-        look_s=0,
-    )
-    await catch_up(derivations)
+    await track.derivations()
     assert {("standing.changed", "bob", lost, 7)} == {each for each in await track.told() if each[1] == "bob"}
     found = rows(track.settings.ledger_path, "SELECT player, rank FROM achievements WHERE board = 'world'")
     assert [("ada", 1)] == found
