@@ -10,10 +10,10 @@ from gateway.steward.failures import Failures
 from policies.errors import LeaseLost, LedgerUnavailable
 
 PATIENCE_S: Final = 30.0
-"""How long a round waits for one board, such as a large one in a rebuild, before it goes on to the next."""
+"""How long a round waits at its end for boards that take long, such as large ones in a rebuild."""
 
-UNFINISHED: Final = 4
-"""Most boards that continue so at once; with more, the round waits for one of them."""
+AT_ONCE: Final = 4
+"""Boards that a duty works on at once, those of rounds before among them."""
 
 Step = Callable[[], Awaitable[int]]
 
@@ -33,11 +33,23 @@ class Round:
         A board that has not finished its last step is passed over. Notes a board's failure.
         Raises LedgerUnavailable.
         """
-        done = sum([self._collect(name) for name, task in list(self._unfinished.items()) if task.done()])
-        for name, step in steps.items():
-            if name not in self._unfinished:
-                done += await self._start(name, step)
-        return done
+        done = self._collect()
+        started = []
+        try:
+            for name, step in steps.items():
+                if name in self._unfinished:
+                    continue
+                while len(self._unfinished) >= AT_ONCE:
+                    await asyncio.wait(self._unfinished.values(), return_when=asyncio.FIRST_COMPLETED)
+                    done += self._collect()
+                self._unfinished[name] = task = asyncio.ensure_future(step())
+                started.append(task)
+            if started:
+                await asyncio.wait(started, timeout=self._patience_s)
+        except asyncio.CancelledError:
+            await self.aclose()
+            raise
+        return done + self._collect()
 
     async def aclose(self) -> None:
         """Cancel the unfinished boards."""
@@ -47,22 +59,21 @@ class Round:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._unfinished.clear()
 
-    async def _start(self, name: str, step: Step) -> int:
-        while len(self._unfinished) >= UNFINISHED:
-            await asyncio.wait(self._unfinished.values(), return_when=asyncio.FIRST_COMPLETED)
-            for finished in [other for other, task in self._unfinished.items() if task.done()]:
-                self._collect(finished)
-        self._unfinished[name] = task = asyncio.ensure_future(step())
-        try:
-            await asyncio.wait([task], timeout=self._patience_s)
-        except asyncio.CancelledError:
-            await self.aclose()
-            raise
-        return self._collect(name) if task.done() else 0
+    def _collect(self) -> int:
+        """Return what the steps that have finished did. Raises LedgerUnavailable once for all of them."""
+        done, refusal = 0, None
+        for name, task in list(self._unfinished.items()):
+            if task.done():
+                del self._unfinished[name]
+                try:
+                    done += self._result_of(name, task)
+                except LedgerUnavailable as error:
+                    refusal = error
+        if refusal:
+            raise refusal
+        return done
 
-    def _collect(self, name: str) -> int:
-        """Return what a board's finished step did."""
-        task = self._unfinished.pop(name)
+    def _result_of(self, name: str, task: asyncio.Task[int]) -> int:
         try:
             done = task.result()
         except LedgerUnavailable:

@@ -19,7 +19,7 @@ from gateway.runtime.telemetry import Event
 from gateway.steward.failures import FORGOTTEN_S, Failures
 from gateway.steward.index.check import check
 from gateway.steward.index.rebuild import RebuildCounts, Rebuilder
-from gateway.steward.rounds import Round
+from gateway.steward.rounds import AT_ONCE, Round, Step
 from policies.errors import IndexUnavailable, LedgerUnavailable
 from policies.vocabulary import State
 from tests.support.cluster import ValkeyCluster
@@ -259,8 +259,8 @@ async def test_B03_a_board_that_takes_long_holds_up_no_other():
 
 
 async def test_B03_a_round_ends_when_there_is_no_ledger():
-    """No board has one then: it is not tried on each, and it is the duty's failure."""
-    tried = []
+    """No board has one then: it is tried on those at once alone, and it is the duty's failure, once."""
+    tried: list[int] = []
 
     async def no_ledger() -> int:
         tried.append(1)
@@ -268,8 +268,36 @@ async def test_B03_a_round_ends_when_there_is_no_ledger():
 
     turns = Round("archive", Failures())
     with pytest.raises(LedgerUnavailable):
-        await turns.step({"a": no_ledger, "b": no_ledger})
-    assert [1] == tried
+        await turns.step({f"b{number}": no_ledger for number in range(2 * AT_ONCE)})
+    assert AT_ONCE == len(tried)
+    assert 0 == await turns.step({})
+
+
+async def test_boards_have_their_turns_side_by_side_and_no_more_than_a_few():
+    """Each waits for its database most of the time; those that take long leave less room for the others."""
+    at_work, seen, may_end = set[str](), list[int](), asyncio.Event()
+
+    def step(name: str, *, is_slow: bool) -> Step:
+        async def work() -> int:
+            at_work.add(name)
+            seen.append(len(at_work))
+            await (may_end.wait() if is_slow else asyncio.sleep(0))
+            at_work.discard(name)
+            return 1
+
+        return work
+
+    turns = Round("reconcile", Failures(), patience_s=0)
+    slow = {f"slow{number}": step(f"slow{number}", is_slow=True) for number in range(AT_ONCE - 1)}
+    quick = {f"quick{number}": step(f"quick{number}", is_slow=False) for number in range(20)}
+    async with asyncio.timeout(30):
+        assert 20 == await turns.step(slow | quick) + await turns.step({})
+        assert AT_ONCE == max(seen)
+        may_end.set()
+        late = 0
+        while late < AT_ONCE - 1:
+            await asyncio.sleep(0)
+            late += await turns.step({})
 
 
 @pytest.mark.parametrize("where", ["cluster", "server"])
