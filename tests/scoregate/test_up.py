@@ -127,10 +127,12 @@ async def play(url: str, name: str) -> tuple[str, int]:
         await asyncio.sleep(max(0.0, claim["ticks"] / 60 - 1.9))
         recording = base64.b64decode(claim["recording"])
         sent = await client.submit(run, claim["score"], claim["ticks"], claim["stats"], recording)
-        deadline = time.monotonic() + 20
-        while (await client.submission(sent.submission)).state == "pending":
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.05)
+        async with asyncio.timeout(20):
+            while (state := (await client.submission(sent.submission)).state) == "pending":
+                await asyncio.sleep(0.05)
+            assert state == "promoted"
+            while player.player not in await board(url):
+                await asyncio.sleep(0.05)  # the verdict is in the ledger a moment before it is on the board
         return player.player, claim["score"]
 
 
