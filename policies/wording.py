@@ -22,7 +22,8 @@ _PATTERNS: Final[Mapping[str, str]] = {
 def plain_message(model: type[Policy], location: Sequence[Any], error: Any) -> str:
     """Return what is wrong with a setting at its location in a model, with what may have been meant."""
     if error["type"] == "missing":
-        return "this setting is missing"
+        is_nameless = list(location) == ["board"]
+        return "`board` or `family` is missing" if is_nameless else "this setting is missing"
     if error["type"] == "extra_forbidden":
         return _unknown(model, location)
     pattern = error.get("ctx", {}).get("pattern")
@@ -33,7 +34,8 @@ def _unknown(model: type[Policy], location: Sequence[Any]) -> str:
     name = str(location[-1])
     if len(location) == 1 and name in FamilyPolicy.model_fields and not issubclass(model, FamilyPolicy):
         return "only a family has this setting"
-    meant = difflib.get_close_matches(name, sorted(_settings_beside(model, location)), n=1)
+    beside = _settings_beside(model, location) | ({"family"} if len(location) == 1 else set())
+    meant = difflib.get_close_matches(name, sorted(beside), n=1)
     return f"unknown setting; did you mean `{meant[0]}`?" if meant else "unknown setting"
 
 

@@ -30,6 +30,10 @@ NAME = "expected 1 to 48 small letters, digits and -, with a letter first"
             FAMILY + "metadata_filter: {}\n",
             ":4: metadata_filter: unknown setting; did you mean `metadata_filters`?",
         ),
+        (FAMILY.replace("family", "famliy"), ":1: famliy: unknown setting; did you mean `family`? (given"),
+        (FAMILY.replace("family", "famliy"), ":1: board: `board` or `family` is missing\n"),
+        (FAMILY.replace("family", "bord"), ":1: bord: unknown setting; did you mean `board`? (given"),
+        (FAMILY.replace("title: Track", ""), ":1: title: this setting is missing"),
         (FAMILY.replace("track", "My Track"), f":1: family: {NAME} (given: 'My Track')"),
         (BOARD.replace("track", "Track_1"), f":1: board: {NAME} (given: 'Track_1')"),
     ],
@@ -40,4 +44,4 @@ def test_a_wrong_setting_is_told_with_what_was_meant(tmp_path: Path, text: str, 
     path.write_text(text)
     with pytest.raises(PolicyError) as refused:
         load_policy(read_document(path))
-    assert f"{path}{said}" in str(refused.value)
+    assert f"{path}{said}" in f"{refused.value}\n"
