@@ -3,6 +3,8 @@
 A cursor names the place of an entry, not its rank, so the entries behind it stay the same however many come
 or go ahead of it. It contains nothing that a page does not show, so it is authenticated but not encrypted.
 Each is valid for one board, window, kind of rank and rule of order, and has one spelling.
+
+A list of boards has cursors too, whose tag also covers the list: its family, order and filters.
 """
 
 from __future__ import annotations
@@ -68,8 +70,7 @@ class Cursors:
         (order, member), is_behind, is_included = cursor.cut
         rule = board.ranking.rule
         form = (2, board.name, cursor.window, cursor.ranks.value, rule, order, member, is_behind, is_included)
-        content = orjson.dumps(form)
-        return urlsafe_b64encode(content + self._tag(content)).rstrip(b"=").decode()
+        return self.signed(orjson.dumps(form))
 
     def of(self, request: web.Request, board: Board) -> Cursor | None:
         """Return the cursor of the query.
@@ -100,10 +101,20 @@ class Cursors:
             self.text(board, Cursor(window, ranks, preceding)) if preceding else None,
         )
 
+    def signed(self, content: bytes, of: bytes = b"") -> str:
+        """Return `content` with a tag, as text. The tag covers `of` too, which the text does not contain."""
+        return urlsafe_b64encode(content + self._tag(of + content)).rstrip(b"=").decode()
+
+    def content_of(self, text: str, of: bytes = b"") -> bytes:
+        """Return the content of a text from `signed`, with the same `of`. Raises ValueError for any other."""
+        content = urlsafe_b64decode(text + "=" * (-len(text) % 4))[:-_TAG_BYTES]
+        if not hmac.compare_digest(self.signed(content, of).encode(), text.encode()):
+            raise ValueError("this cursor was never issued")
+        return content
+
     def _parsed(self, text: str, board: Board) -> Cursor:
         try:
-            content = self._authentic(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-            form = _FORM.validate_json(content, strict=True)
+            form = _FORM.validate_json(self.content_of(text), strict=True)
             _, name, window, ranks, rule, order, member, is_behind, is_included = form
             cursor = Cursor(window, RankKind(ranks), Cut(BoardPlace(order, member), is_behind, is_included))
         except ValueError:
@@ -113,13 +124,6 @@ class Cursors:
             detail = "the order of the board has changed since" if is_outdated else "is not of this board"
             raise _violation(f"cursor: {detail}")
         return cursor
-
-    def _authentic(self, raw: bytes) -> bytes:
-        """Return the content of a cursor. Raises ValueError if we did not write it."""
-        content, tag = raw[:-_TAG_BYTES], raw[-_TAG_BYTES:]
-        if not hmac.compare_digest(tag, self._tag(content)):
-            raise ValueError("this cursor was never issued")
-        return content
 
     def _tag(self, content: bytes) -> bytes:
         return hmac.digest(self._key, content, "sha256")[:_TAG_BYTES]

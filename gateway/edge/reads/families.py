@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+import orjson
 from aiohttp import web
 
 from gateway.edge.context import EDGE
@@ -17,14 +18,11 @@ from gateway.edge.wire import board_answers
 from gateway.ledger.boards.listing import FILTERS, PAGE_LIMIT, BoardCursor, BoardOrder, boards_of_family
 from gateway.ledger.reads import ReadKind
 from policies.family import Family
-from policies.opened_board import is_name_in_family
 
 FILTER_PREFIX: Final = "metadata."
 """The beginning of a query parameter that filters by a metadata field."""
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,47}")
-_CURSOR: Final = re.compile(r"([0-9]{1,19})~([0-9]{1,19})~([A-Za-z0-9_.-]{1,113})")
-_LARGEST: Final = 2**63 - 1
 
 
 async def list_families(request: web.Request) -> web.Response:
@@ -42,13 +40,14 @@ async def list_families(request: web.Request) -> web.Response:
 async def list_family_boards(request: web.Request) -> web.Response:
     """Return a page of a family's boards: by name, by newest, or by most played of late."""
     edge, family = request.app[EDGE], family_of(request)
-    order = _order_of(request)
+    order, filters = _order_of(request), list(_filters_of(request, family))
+    listed = orjson.dumps(("boards", family.name, order, sorted(filters)))
     page = await edge.ledger.read(
         boards_of_family(
             family.name,
             order=order,
-            after=_cursor_of(request),
-            filters=list(_filters_of(request, family)),
+            after=_cursor_of(request, listed),
+            filters=filters,
             count=whole_number(request, "limit", 25, 1, PAGE_LIMIT),
         ),
         ReadKind.PAGES,
@@ -56,7 +55,7 @@ async def list_family_boards(request: web.Request) -> web.Response:
     shown = board_answers.FamilyBoards(
         family=family.name,
         boards=[opened_board_shown(board) for board in page.boards],
-        next=_cursor_text(page.next) if page.next else None,
+        next=edge.cursors.signed(orjson.dumps((*page.next,)), listed) if page.next else None,
     )
     return revalidated(request, json_response(shown))
 
@@ -96,15 +95,13 @@ def _filters_of(request: web.Request, family: Family) -> Iterator[tuple[str, str
         yield field, request.query[name]
 
 
-def _cursor_of(request: web.Request) -> BoardCursor | None:
+def _cursor_of(request: web.Request, listed: bytes) -> BoardCursor | None:
+    """Return the cursor of the query. Raises `schema-violation` for one that no page of this list gave."""
     text = request.query.get("cursor")
     if text is None:
         return None
-    match = _CURSOR.fullmatch(text)
-    if not match or not is_name_in_family(match[3]) or max(int(match[1]), int(match[2])) > _LARGEST:
-        raise Problem(ProblemType.SCHEMA_VIOLATION, "cursor: expected the `next` of a page of boards")
-    return BoardCursor(match[3], int(match[1]), int(match[2]))
-
-
-def _cursor_text(cursor: BoardCursor) -> str:
-    return f"{cursor.opened_seq}~{cursor.plays}~{cursor.board}"
+    try:
+        return BoardCursor(*orjson.loads(request.app[EDGE].cursors.content_of(text, listed)))
+    except ValueError:
+        detail = "cursor: expected the `next` of a page of this family, in this order and with these filters"
+        raise Problem(ProblemType.SCHEMA_VIOLATION, detail) from None
