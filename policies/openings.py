@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from dataclasses import replace
+from typing import Final, NamedTuple
 
 from policies.choices import WindowKind
 from policies.declared_boards import AHEAD_MS, scheduled_title
@@ -18,6 +19,13 @@ _TRIED_DAYS_MS: Final = range(1_767_225_600_000, 2_145_916_800_000, 397 * 86_400
 """Days from 2026 to 2037, in other years and months, on which `names` has to allow a schedule's names."""
 
 
+class ScheduledTimes(NamedTuple):
+    """When runs may first be opened on a board of a schedule, and when no longer (Unix ms)."""
+
+    opens_at_ms: int
+    closes_at_ms: int
+
+
 def declared_boards(policy: FamilyPolicy) -> Iterator[OpenedBoard]:
     """Yield the boards that a policy declares by name. Raises SettingRefused with the board's setting."""
     for rest, declared in policy.boards.items():
@@ -25,7 +33,7 @@ def declared_boards(policy: FamilyPolicy) -> Iterator[OpenedBoard]:
             parameters = canonical_parameters(declared.parameters)
         except SettingRefused as refused:
             raise SettingRefused(str(refused), "boards", rest, *refused.location) from None
-        yield OpenedBoard(
+        board = OpenedBoard(
             f"{policy.family}.{rest}",
             policy.family,
             declared.title,
@@ -33,6 +41,7 @@ def declared_boards(policy: FamilyPolicy) -> Iterator[OpenedBoard]:
             parameters,
             bounds=declared.bounds,
         )
+        yield with_scheduled_times(policy, board)
 
 
 def scheduled_boards(policy: FamilyPolicy, at_ms: int) -> Iterator[OpenedBoard]:
@@ -54,6 +63,33 @@ def scheduled_boards(policy: FamilyPolicy, at_ms: int) -> Iterator[OpenedBoard]:
             opens_at_ms=one.begin_ms,
             closes_at_ms=one.end_ms,
         )
+
+
+def scheduled_times(policy: FamilyPolicy, rest: str) -> ScheduledTimes | None:
+    """Return the times of the board that the schedule opens under this name after the dot, None if none."""
+    if policy.schedule is None:
+        return None
+    try:
+        window = calendar_of(policy).named(f"{policy.schedule.value}:{rest.replace('-', '')}")
+    except ValueError:
+        return None
+    is_so_named = policy.schedule.rest(window.name) == rest
+    return ScheduledTimes(window.begin_ms, window.end_ms) if is_so_named else None
+
+
+def with_scheduled_times(policy: FamilyPolicy, opened: OpenedBoard) -> OpenedBoard:
+    """Return a board that somebody opens, with the times of the schedule where none is given.
+
+    Else a board that is opened before its time would show everybody the seed of that day.
+    """
+    times = scheduled_times(policy, opened.rest)
+    if times is None:
+        return opened
+    return replace(
+        opened,
+        opens_at_ms=times.opens_at_ms if opened.opens_at_ms is None else opened.opens_at_ms,
+        closes_at_ms=times.closes_at_ms if opened.closes_at_ms is None else opened.closes_at_ms,
+    )
 
 
 def refuse_openings(document: PolicyDocument, family: Family) -> None:

@@ -16,6 +16,7 @@ from gateway.settlement.rollups import note_deletions
 from policies.errors import SettingRefused
 from policies.family import Family
 from policies.opened_board import BoardState, OpenedBoard
+from policies.openings import scheduled_times
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,8 @@ def _perform_one(
         case BoardRevision():
             return _revise(family, batch, request)
         case BoardTurn():
-            return turn(batch, request.board, request.state, request.why)
+            times = scheduled_times(family.policy, request.board.partition(".")[2])
+            return turn(batch, request.board, request.state, request.why, times=times)
 
 
 def _revise(family: Family, batch: BoardBatch, request: BoardRevision) -> BoardResult:

@@ -15,7 +15,7 @@ from policies.errors import PolicyError
 from policies.family import Family
 from policies.family_policy import FamilyPolicy
 from policies.loader import load_policies
-from policies.openings import declared_boards, scheduled_boards
+from policies.openings import declared_boards, scheduled_boards, scheduled_times
 
 HOUR_MS = 3_600_000
 NIGHT_MS = 1_795_388_400_000
@@ -136,7 +136,25 @@ def test_at_every_instant_one_board_takes_runs(at_ms: int, schedule: Schedule, z
     policy = {"family": "f", "title": "T", "score": {"maximum": 1}, "schedule": schedule, "time_zone": zone}
     family_policy = FamilyPolicy.model_validate(policy)
     boards = list(scheduled_boards(family_policy, at_ms))
+    for board in boards:
+        assert (board.opens_at_ms, board.closes_at_ms) == scheduled_times(family_policy, board.rest)
     assert 1 == sum(board.takes_runs_at(at_ms) for board in boards)
     end_ms = boards[0].closes_at_ms or 0
     assert [end_ms] == [board.opens_at_ms for board in scheduled_boards(family_policy, end_ms - AHEAD_MS)][1:]
     assert boards[0].board != next(scheduled_boards(family_policy, end_ms)).board
+
+
+@pytest.mark.parametrize("rest", ["2026-02-30", "20261122", "2026-1122", "2026-11", "2026-W47", "special"])
+def test_a_name_that_is_no_day_of_the_schedule_has_no_times(tmp_path: Path, rest: str):
+    """Neither a day that no calendar has, nor another spelling of one that it has; nor any without a schedule."""
+    assert scheduled_times(family(tmp_path, schedule="daily").policy, rest) is None
+    assert scheduled_times(family(tmp_path).policy, "2026-11-22") is None
+
+
+def test_a_declared_board_of_the_schedule_has_the_times_of_its_day(tmp_path: Path):
+    """A steward opens it at once, and runs on it only in its time."""
+    wanted = {"2026-11-23": {"title": "The great day"}, "special": {"title": "Special"}}
+    [day, special] = declared_boards(family(tmp_path, schedule="daily", boards=wanted).policy)
+    midnight_ms = NIGHT_MS + HOUR_MS
+    assert (midnight_ms, midnight_ms + 24 * HOUR_MS) == (day.opens_at_ms, day.closes_at_ms)
+    assert (None, None) == (special.opens_at_ms, special.closes_at_ms)

@@ -230,3 +230,14 @@ def test_a_column_of_the_whole_wins_over_its_parts(data: Path):
     assert [({"level": 1}, {"score": {"minimum": 2}}), ({"country": "it"}, {"score": {"maximum": 5}})] == [
         (row["metadata"], row["bounds"]) for row in rows("list", "track")
     ]
+
+
+def test_a_board_of_a_schedule_is_not_open_before_its_time(data: Path):
+    """Neither by its name nor from a file: it has the times of its day, which the list shows."""
+    write_family(data / "policies", "daily", schedule="daily")
+    (data / "days.jsonl").write_text('{"board": "daily.2098-12-25", "title": "Day"}')
+    assert 0 == run("open", "daily.2098-12-24", "--title", "Eve").exit_code
+    assert 0 == run("open", "--from", data / "days.jsonl").exit_code
+    midnights = [f"2098-12-{day}T00:00:00.000Z" for day in (24, 25, 26)]
+    shown = sorted((row["opens_at"], row["closes_at"]) for row in rows("list", "daily"))
+    assert [(midnights[0], midnights[1]), (midnights[1], midnights[2])] == shown

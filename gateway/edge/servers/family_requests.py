@@ -22,6 +22,7 @@ from gateway.settlement.family_operations import (
 from policies.errors import SettingRefused
 from policies.family import Family
 from policies.opened_board import BoardState, NarrowedBounds, OpenedBoard, canonical_parameters
+from policies.openings import with_scheduled_times
 
 _OPERATION: Final[TypeAdapter[board_bodies.BoardOperation]] = TypeAdapter(board_bodies.BoardOperation)
 _STATES: Final = {
@@ -55,7 +56,7 @@ def _kept_by_a_change(value: Any) -> str | None:
 def _operation(family: Family, request: board_bodies.BoardOperation) -> FamilyOperation:
     match request:
         case board_bodies.OpenBoard():
-            opened = _opened(family, request)
+            opened = with_scheduled_times(family.policy, _opened(family, request))
             family.refuse(opened)
             return BoardOpening(opened)
         case board_bodies.ChangeBoard():

@@ -152,7 +152,7 @@ class BatchOpenings:
     def _open(self, request: OpenedBoard, version: int) -> BoardResult:
         batch = self._batch
         if request.closes_at_ms is not None and request.closes_at_ms <= batch.at_ms:
-            return BoardResult(BoardOutcome.REFUSED, None, past_closing(batch.at_ms, "leave it out"))
+            return BoardResult(BoardOutcome.REFUSED, None, past_closing(batch.at_ms))
         board = replace(
             request,
             state=BoardState.OPEN,
@@ -167,9 +167,9 @@ class BatchOpenings:
         return BoardResult(BoardOutcome.OPENED, board)
 
 
-def past_closing(at_ms: int, remedy: str) -> str:
+def past_closing(at_ms: int) -> str:
     """Return why a board may not get a `closes_at` that is over, as of a time (Unix ms)."""
-    return f"closes_at: is past, by our clock it is {rfc3339(at_ms)}; give a later time, or {remedy}"
+    return f"closes_at: is past, by our clock it is {rfc3339(at_ms)}; give a later time"
 
 
 def _refusal(request: OpenedBoard, terms: FamilyTerms) -> str:

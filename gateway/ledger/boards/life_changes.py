@@ -86,9 +86,18 @@ def change(batch: BoardBatch, before: OpenedBoard, request: OpenedBoard) -> Boar
 
 
 def turn(
-    batch: BoardBatch, name: str, state: BoardState, why: str = "", *, is_due: bool = False
+    batch: BoardBatch,
+    name: str,
+    state: BoardState,
+    why: str = "",
+    *,
+    is_due: bool = False,
+    times: tuple[int, int] | None = None,
 ) -> BoardResult:
-    """Close, reopen or delete one board of a batch."""
+    """Close, reopen or delete one board of a batch.
+
+    `times` (Unix ms) are when the schedule of its family wants the board to open and close.
+    """
     stored = batch.of_family(name)
     if stored is None:
         return UNKNOWN_BOARD
@@ -99,7 +108,7 @@ def turn(
     reason = _TURNS.get((before.state, state))
     if reason is None:
         return BoardResult(BoardOutcome.REFUSED, before, STAYS_DELETED)
-    after = _turned(before, state, batch.at_ms)
+    after = _turned(before, state, batch.at_ms, times)
     batch.put(after, reason, content_changes(before, after) | ({WHY: why} if why else {}))
     if state is BoardState.CLOSED:
         batch.archive(after)
@@ -114,7 +123,7 @@ def _refusal_of_end(before: OpenedBoard, after: OpenedBoard, at_ms: int) -> str:
     if before.state is BoardState.CLOSED:
         return CLOSED_SINCE
     is_past = after.closes_at_ms is not None and after.closes_at_ms <= at_ms
-    return past_closing(at_ms, "close the board") if is_past else ""
+    return f"{past_closing(at_ms)}, or close the board" if is_past else ""
 
 
 def _outdated(before: OpenedBoard, request: OpenedBoard) -> str:
@@ -124,12 +133,17 @@ def _outdated(before: OpenedBoard, request: OpenedBoard) -> str:
     )
 
 
-def _turned(before: OpenedBoard, state: BoardState, at_ms: int) -> OpenedBoard:
-    """Return the board in another state. A closed board's `closes_at_ms` is when it closed."""
+def _turned(before: OpenedBoard, state: BoardState, at_ms: int, times: tuple[int, int] | None) -> OpenedBoard:
+    """Return the board in another state. A closed board's `closes_at_ms` is when it closed.
+
+    Closing loses the times of a board. Reopened before the end of its schedule's time, it has that again.
+    """
     opens_at_ms, closes_at_ms = before.opens_at_ms, before.closes_at_ms
     is_over = closes_at_ms is not None and closes_at_ms <= at_ms
     if state is BoardState.OPEN and is_over:
         closes_at_ms = None
+        if times is not None and at_ms < times[1]:
+            opens_at_ms, closes_at_ms = times
     if state is BoardState.CLOSED and not is_over:
         closes_at_ms = at_ms
         if opens_at_ms is not None and opens_at_ms >= closes_at_ms:

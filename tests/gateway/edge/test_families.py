@@ -512,3 +512,14 @@ async def test_a_board_that_nobody_played_has_none_of_the_listed_players(studio:
     path = "/v1/boards/track.a/entries?players=p_ada,p_bob"
     answer = await studio.harness.get(path)
     assert (200, 0, ["p_ada", "p_bob"]) == (answer.status, answer.body["total"], answer.body["unranked"])
+
+
+async def test_a_servers_board_of_a_schedule_is_not_open_before_its_time(settings: Settings):
+    """Without times in the request it has those of its day, so nobody sees its seed earlier."""
+    write_policies(settings.policies_dir, a_family("daily", writes="trusted", score=SCORE, schedule="daily"))
+    async with running_harness(settings) as harness:
+        server = Studio(harness, await registered(harness))
+        opened = {"action": "open", "board": "daily.2098-12-24", "title": "Eve"}
+        [result] = await server.done(opened, path="/v1/families/daily/boards")
+        expected = ["2098-12-24T00:00:00.000Z", "2098-12-25T00:00:00.000Z"]
+        assert expected == [result["board"][name] for name in ("opens_at", "closes_at")]
