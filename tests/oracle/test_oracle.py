@@ -22,7 +22,7 @@ from tests.oracle.reads import Report
 from tests.oracle.stores import Stores, on_a_cluster, on_one_server
 from tests.support.cluster import ValkeyCluster
 from tests.support.postgres import PostgresServer
-from tests.support.thorough import examples
+from tests.support.thorough import examples, thoroughly
 from tests.support.valkey import ValkeyServer, running_valkey
 
 SEED = int(os.environ.get("ORACLE_SEED", "1"))
@@ -51,7 +51,12 @@ async def assert_all_reads_agree(stores: Stores, mode: Mode, seed: int) -> None:
 
 @pytest.mark.parametrize(
     ("mode", "seed"),
-    [(with_the_index, SEED), (after_emptying, SEED + 1), (from_archives, SEED + 2), (while_cold, SEED + 3)],
+    [
+        (with_the_index, SEED),
+        *thoroughly((after_emptying, SEED + 1)),  # ordinarily on a cluster alone
+        (from_archives, SEED + 2),
+        (while_cold, SEED + 3),
+    ],
 )
 async def test_every_read_is_what_sql_says(mode: Mode, seed: int, tmp_path: Path, valkey: ValkeyServer):
     """With the index, right after Redis was emptied and once it is rebuilt, from the archive, and while boards are cold."""
