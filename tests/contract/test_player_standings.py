@@ -25,6 +25,7 @@ from tests.support.clock import ShiftedClock
 from tests.support.harness import Harness, free_port, running_harness
 from tests.support.policies import a_family, a_policy, write_policies
 from tests.support.stores import Store
+from tests.support.thorough import thoroughly
 from tests.support.valkey import ValkeyServer
 
 DAY_S: Final = 86_400
@@ -53,7 +54,10 @@ WHERE player = 'ada' AND board NOT IN (SELECT board FROM boards WHERE state = 'd
 Standing = tuple[str, int, int, int, str]
 
 
-@pytest.fixture(params=[("valkey", "sqlite"), ("valkey", "postgres"), ("cluster", "sqlite")], ids="-".join)
+EACH_WITH_THE_FIRST: Final = thoroughly(("valkey", "postgres"), ("cluster", "sqlite"))
+
+
+@pytest.fixture(params=[("valkey", "sqlite"), ("cluster", "postgres"), *EACH_WITH_THE_FIRST], ids="-".join)
 def servers(request: pytest.FixtureRequest) -> tuple[str, str]:
     return request.param  # type: ignore[no-any-return]
 
