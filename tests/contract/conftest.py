@@ -10,7 +10,7 @@ import pytest
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out what would be the same again.
 
-    That is what needs no index, another ledger, which the index does not know of, and each forgery alone.
+    That is what needs no index, and another ledger, which the index does not know of.
     """
     again = [
         item for item in items if item.path.name == "test_boards_on_cluster.py" and _is_said_already(item)
@@ -23,6 +23,4 @@ def _is_said_already(item: pytest.Item) -> bool:
     if "cluster" not in getattr(item, "fixturenames", ()):
         return True
     parameters: dict[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
-    if "forgeries" in parameters:
-        return parameters["database_server"] == "sqlite"
     return parameters.get("database_server") == "postgres"

@@ -18,6 +18,7 @@ from gateway.steward.index.check import IndexReport, check
 from policies.vocabulary import State
 from tests.support.duty import Duty
 from tests.support.stores import on_both_ledgers
+from tests.support.thorough import thoroughly
 
 BOARD = "lb:{201}:tiny:"
 ALLTIME, SLOTS, NAMES = f"{BOARD}alltime", f"{BOARD}alltime:members", f"{BOARD}names"
@@ -202,9 +203,15 @@ TOGETHER = (
 
 ALL_BUT_THOSE = tuple(each for each in FORGERIES if not any(each in some for some in TOGETHER))
 EACH_BY_ITSELF = pytest.param("sqlite", [(each,) for each in FORGERIES], id="each by itself")
-SOME_AT_ONCE = pytest.param("postgres", [ALL_BUT_THOSE, *TOGETHER], id="all on PostgreSQL")
+SOME_AT_ONCE = [ALL_BUT_THOSE, *TOGETHER]
 forged = pytest.mark.parametrize(
-    ("database_server", "forgeries"), [EACH_BY_ITSELF, SOME_AT_ONCE], indirect=["database_server"]
+    ("database_server", "forgeries"),
+    [
+        pytest.param("sqlite", SOME_AT_ONCE, id="some at once"),
+        pytest.param("postgres", SOME_AT_ONCE, id="some at once on PostgreSQL"),
+        *thoroughly(EACH_BY_ITSELF),
+    ],
+    indirect=["database_server"],
 )
 
 
