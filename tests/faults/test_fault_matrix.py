@@ -27,7 +27,7 @@ from replay.simulators.sandbox import Sandbox
 from tests.support import boards
 from tests.support.harness import Answer, free_port
 from tests.support.stores import Store
-from tests.support.thorough import IS_THOROUGH
+from tests.support.thorough import IS_THOROUGH, thoroughly
 from tests.support.valkey import ValkeyServer, running_valkey
 from tests.support.world import (
     LEASE_S,
@@ -107,7 +107,11 @@ EDGE = {
     Point.BEFORE_PEND: True,
     Point.BEFORE_ANSWER: True,
 }
-EDGE_IN_LEDGER = (Point.BEFORE_APPEND, Point.INSIDE_APPEND, Point.AFTER_APPEND, Point.BEFORE_PEND)
+EDGE_IN_LEDGER = (
+    Point.INSIDE_APPEND,
+    Point.AFTER_APPEND,
+    *thoroughly(Point.BEFORE_APPEND, Point.BEFORE_PEND),
+)
 
 
 @on_each(EDGE, EDGE_IN_LEDGER)
@@ -150,7 +154,7 @@ WORKER = (
     Point.AFTER_SETTLE,
     Point.AFTER_PROJECT,
 )
-WORKER_AT_COMMITS = (Point.AFTER_LEASE, Point.INSIDE_SETTLE, Point.AFTER_SETTLE)
+WORKER_AT_COMMITS = (Point.INSIDE_SETTLE, *thoroughly(Point.AFTER_LEASE, Point.AFTER_SETTLE))
 STEWARD = {Point.BEFORE_DISPATCH: 1, Point.AFTER_DISPATCH: 2}
 """Point -> jobs in RQ once a second round was made."""
 
@@ -222,12 +226,17 @@ REDIS = (
 )
 
 
-EVERY_ON_SQLITE = [("sqlite", point, fault) for point in REDIS for fault in (stop, kill, empty)]
+EVERY_ON_SQLITE = [("sqlite", point, stop) for point in REDIS] + [
+    ("sqlite", Point.BEFORE_PEND, kill),
+    ("sqlite", Point.AFTER_SETTLE, kill),
+    ("sqlite", Point.BEFORE_DISPATCH, empty),
+    ("sqlite", Point.AFTER_SETTLE, empty),
+    *thoroughly(*(("sqlite", point, fault) for point in REDIS for fault in (kill, empty))),
+]
 SOME_ON_POSTGRES = [
-    ("postgres", Point.BEFORE_APPEND, stop),
     ("postgres", Point.BEFORE_PEND, kill),
     ("postgres", Point.AFTER_LEASE, empty),
-    ("postgres", Point.AFTER_SETTLE, stop),
+    *thoroughly(("postgres", Point.BEFORE_APPEND, stop), ("postgres", Point.AFTER_SETTLE, stop)),
 ]
 
 
