@@ -25,9 +25,11 @@ from policies.vocabulary import State
 from tests.support import preloaded
 from tests.support.duty import Duty
 from tests.support.stores import on_both_ledgers
+from tests.support.thorough import IS_THOROUGH, thoroughly
 
 BOARD = "lb:{201}:tiny:"
 ALLTIME = f"{BOARD}alltime"
+REBUILDS = 6 if IS_THOROUGH else 3
 
 
 @pytest.fixture(autouse=True)
@@ -126,7 +128,7 @@ async def test_I04_readers_and_writers_go_on_under_rebuilds(duty: Duty):
             await asyncio.sleep(0.002)
 
     busy = [asyncio.create_task(write()), asyncio.create_task(read())]
-    for _ in range(6):
+    for _ in range(REBUILDS):
         await duty.rebuilder().rebuild()
     is_over = True
     await asyncio.gather(*busy)
@@ -144,8 +146,15 @@ async def test_I04_readers_and_writers_go_on_under_rebuilds(duty: Duty):
     duty.assert_index_is_the_ledgers()
 
 
-@on_both_ledgers
-@pytest.mark.parametrize("moment", [Point.INSIDE_REBUILD, Point.BEFORE_SWAP])
+MOMENTS = [("sqlite", Point.INSIDE_REBUILD), ("sqlite", Point.BEFORE_SWAP), ("postgres", Point.BEFORE_SWAP)]
+at_each_moment = pytest.mark.parametrize(
+    ("database_server", "moment"),
+    [*MOMENTS, *thoroughly(("postgres", Point.INSIDE_REBUILD))],
+    indirect=["database_server"],
+)
+
+
+@at_each_moment
 async def test_what_is_settled_during_a_rebuild_is_in_place_after_it(duty: Duty, moment: Point):
     """A promotion, a revocation and a new pending run that come between two pages, or after the last of them."""
     await crowd(duty, 12)
@@ -244,13 +253,12 @@ def rebuild_and_die(duty: Duty, point: Point) -> int:
     return preloaded.finished(["board", "rebuild", "tiny"], os.environ | environment).returncode
 
 
-@on_both_ledgers
-@pytest.mark.parametrize("point", [Point.INSIDE_REBUILD, Point.BEFORE_SWAP])
-async def test_I10_a_rebuild_killed_before_the_swap_changes_nothing(duty: Duty, point: Point):
+@at_each_moment
+async def test_I10_a_rebuild_killed_before_the_swap_changes_nothing(duty: Duty, moment: Point):
     """Readers see the board as it was; another waits for the lease; what is left over ends by itself."""
     await crowd(duty, 12)
     before = duty.snapshot()
-    assert -signal.SIGKILL == await asyncio.to_thread(rebuild_and_die, duty, point)
+    assert -signal.SIGKILL == await asyncio.to_thread(rebuild_and_die, duty, moment)
 
     left = built_keys(duty)
     assert left
