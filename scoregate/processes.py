@@ -52,6 +52,8 @@ class PartProcess:
     process: subprocess.Popen[bytes] = field(init=False)
     sockets: Sequence[socket.socket] = ()
     ended_s: float | None = None
+    log_begin: int = 0
+    """Length of the log when the process started, in bytes: what is before is of other processes."""
 
     @property
     def is_ours(self) -> bool:
@@ -69,6 +71,7 @@ class PartProcess:
             self.sockets = self.address.sockets()
         descriptors = [each.fileno() for each in self.sockets]
         words = [word for number in descriptors for word in ("--fd", str(number))]
+        self.log_begin = self.log.stat().st_size if self.log and self.log.exists() else 0
         self.process = _spawn([*self.command, *words], self.environment, self.log, descriptors)
         self.ended_s = None
 
@@ -205,7 +208,7 @@ class Supervisor:
     def _check(self) -> None:
         for part in self._parts:
             if part.process.poll() is not None:
-                output = f":\n{_end_of(part.log)}" if part.log else ""
+                output = f":\n{_end_of(part.log, part.log_begin)}" if part.log else ""
                 raise PartFailed(f"{part.name} ended with status {part.process.returncode}{output}")
 
 
@@ -283,5 +286,6 @@ def _put_aside(log: Path) -> None:
     os.truncate(log, 0)
 
 
-def _end_of(log: Path, lines: int = 15) -> str:
-    return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
+def _end_of(log: Path, begin: int, lines: int = 15) -> str:
+    """Return the last lines of a log from an offset in bytes."""
+    return "\n".join(log.read_bytes()[begin:].decode(errors="replace").splitlines()[-lines:])

@@ -89,3 +89,14 @@ def test_a_start_that_takes_too_long_says_what_it_waited_for(tmp_path: Path, mon
     finally:
         silent.stop()
     assert f"waited 0.05 s for the edge to listen on {address.bind}; it runs" in str(failed.value)
+
+
+def test_a_part_that_does_not_start_says_what_this_start_printed(tmp_path: Path):
+    """Not what an earlier start left in the same log, which is kept."""
+    (tmp_path / "edge.log").write_text("an earlier fault\n")
+    failing = Supervisor(tmp_path)
+    failing.start("edge", [sys.executable, "-c", "raise SystemExit('the real fault')"], os.environ)
+    with pytest.raises(PartFailed) as failed:
+        failing.await_ready(lambda: False, 60, "the edge")
+    assert "edge ended with status 1:\nthe real fault" == str(failed.value)
+    assert "an earlier fault\nthe real fault\n" == (tmp_path / "edge.log").read_text()
