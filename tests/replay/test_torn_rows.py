@@ -23,7 +23,7 @@ from replay.worker import evidence, verification_lottery
 from replay.worker.verifier import Verifier
 from tests.support import boards
 from tests.support.metrics import metric
-from tests.support.stores import Store
+from tests.support.stores import Store, on_both_if_thorough
 from tests.support.torn import tear
 from tests.support.valkey import ValkeyServer
 from tests.support.yard import Yard, a_yard
@@ -80,6 +80,7 @@ async def test_F13_a_row_that_cannot_be_read_is_held_at_once(yard: Yard, store: 
     )
 
 
+@on_both_if_thorough
 async def test_F13_nobody_promotes_what_cannot_be_read(yard: Yard, store: Store):
     """A moderator cannot approve it, and can reject it."""
     await yard.append("torn")
@@ -115,6 +116,7 @@ async def test_F13_a_player_whose_baseline_is_torn_holds_up_nobody_else(yard: Ya
     assert {"again": "held attempts-exhausted"} == await reasons(yard, "again")
 
 
+@on_both_if_thorough
 async def test_F13_a_run_that_cannot_be_made_ready_holds_up_nobody_else(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ):
@@ -140,6 +142,7 @@ async def test_F13_a_run_that_cannot_be_made_ready_holds_up_nobody_else(
     assert {"bad": "held attempts-exhausted"} == await reasons(yard, "bad")
 
 
+@on_both_if_thorough
 async def test_F13_a_run_for_which_no_lot_can_be_drawn_is_verified(
     tmp_path: Path, valkey: ValkeyServer, store: Store, monkeypatch: pytest.MonkeyPatch
 ):
@@ -187,6 +190,7 @@ def counted(outcome: str) -> float:
     return metric("scoregate_audits_total", board="tiny", outcome=outcome)
 
 
+@on_both_if_thorough
 async def test_F13_a_worker_that_does_not_know_a_board_yet_uses_up_no_attempt(yard: Yard):
     """It leaves the run, and the audit, to one that does; that one finds them at once."""
     await yard.append("new")

@@ -20,11 +20,17 @@ from gateway.ledger.postgres.store import PostgresLedger
 from gateway.ledger.postgres.writer import ALONE
 from gateway.ledger.sqlite.store import SqliteLedger
 from tests.support.postgres import APP, PostgresServer
+from tests.support.thorough import thoroughly
 
 PATIENCE_S = 30
 
 on_both_ledgers = pytest.mark.parametrize("database_server", ["sqlite", "postgres"], indirect=True)
 """Has a test run on each database, where the fixtures would give it SQLite alone."""
+
+on_both_if_thorough = pytest.mark.parametrize(
+    "database_server", ["sqlite", *thoroughly("postgres")], indirect=True
+)
+"""Has an ordinary run do with SQLite, where the databases differ in nothing that the test is about."""
 
 
 @dataclass(frozen=True)
