@@ -29,13 +29,14 @@ from tests.support.ledger import new_submission
 from tests.support.oracle import breaches, history_of
 from tests.support.preloaded import Process
 from tests.support.seeds import fault_seed
-from tests.support.stores import Store
+from tests.support.stores import Store, on_both_if_thorough
+from tests.support.thorough import IS_THOROUGH
 from tests.support.valkey import ValkeyServer
 
 TAKEN_OVER_S = 10.0
 """Promised of leases of 6 s. They are shorter here, so that a busy machine does not fail the test."""
 
-KILLS = 8
+KILLS = 8 if IS_THOROUGH else 4
 DAY_MS = 86_400_000
 WINDOWS = ["daily", "alltime"]
 
@@ -104,6 +105,7 @@ async def until_sealed(store: Store) -> float:
     return time.monotonic() - began
 
 
+@on_both_if_thorough
 async def test_what_a_killed_steward_did_goes_on_elsewhere_within_ten_seconds(
     house: Deployment, client: Client, store: Store
 ):
