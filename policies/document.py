@@ -44,7 +44,8 @@ def read_document(path: Path) -> PolicyDocument:
     try:
         settings, root = _parsed(path.read_text(encoding="utf-8"))
     except MarkedYAMLError as error:
-        mark = error.problem_mark
+        is_of_scalar = str(error.context).startswith("while scanning a")  # it is wrong from where it begins
+        mark = error.context_mark if is_of_scalar and error.context_mark else error.problem_mark
         line = mark.line + 1 if mark else 1
         raise PolicyError(f"{path}:{line}: {error.problem or 'not YAML'}") from None
     except (OSError, UnicodeDecodeError) as error:

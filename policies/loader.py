@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import orjson
 from pydantic import ValidationError
@@ -39,6 +40,9 @@ __all__ = [
 ]
 
 P = TypeVar("P", bound=Policy)
+
+_NAMED: Final = re.compile(r"`([a-z_]+)")
+"""The settings that a message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,28 +206,30 @@ def _validated(document: PolicyDocument, model: type[P]) -> P:
 
 def _explanation(document: PolicyDocument, model: type[Policy], error: ValidationError) -> str:
     """Return all errors of a file, in line order."""
-    faults = [(document.line_of(_location(fault)), fault) for fault in error.errors()]
-    lines = sorted(faults, key=lambda pair: pair[0])
-    return "\n".join(_explain(document.path, line, model, fault) for line, fault in lines)
+    faults = [(_location(document, fault), fault) for fault in error.errors()]
+    in_order = sorted(faults, key=lambda pair: document.line_of(pair[0]))
+    return "\n".join(_explain(document, location, model, fault) for location, fault in in_order)
 
 
-def _location(error: Any) -> list[Any]:
+def _location(document: PolicyDocument, error: Any) -> list[Any]:
+    """Return the setting of an error: its own, or else the first of the file that its message names."""
     refused = error.get("ctx", {}).get("error")
     further = refused.location if isinstance(refused, SettingRefused) else ()
     # Parts in brackets are pydantic's and ours: a key, or one of the forms that a value may have.
-    return [*(part for part in error["loc"] if not str(part).startswith("[")), *further]
+    own = [*(part for part in error["loc"] if not str(part).startswith("[")), *further]
+    return own or [name for name in _NAMED.findall(error["msg"]) if name in document.settings][:1]
 
 
-def _explain(path: Path, line: int, model: type[Policy], error: Any) -> str:
-    location = _location(error)
+def _explain(document: PolicyDocument, location: list[Any], model: type[Policy], error: Any) -> str:
     message = plain_message(model, location, error)
-    name = ".".join(str(part) for part in location) or "policy"
     given = (
         ""
         if error["type"] == "missing" or isinstance(error["input"], dict)
         else f" (given: {error['input']!r})"
     )
-    return f"{path}:{line}: {name}: {message}{given}"
+    name = ".".join(map(str, location))
+    where = f"{document.path}:{document.line_of(location)}: {name}" if location else str(document.path)
+    return f"{where}: {message}{given}"
 
 
 def _simulators(document: PolicyDocument, policy: Policy, digests: _Digests) -> Mapping[str, Simulator]:

@@ -7,6 +7,7 @@ every event that it influenced.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from itertools import pairwise
@@ -59,6 +60,9 @@ each time."""
 
 SEASONS_LOOKED_AT = 24
 """Seasons that are checked for a minimum length."""
+
+SEASONS_FROM = datetime(2026, 1, 1, tzinfo=UTC)
+"""The time from which they are counted."""
 
 
 class Policy(PolicySection):
@@ -122,14 +126,14 @@ class Policy(PolicySection):
         if self.writes is Writes.VERIFIED and self.replay is None:
             raise ValueError("a board with `writes: verified` needs a `replay` section")
         if len(set(self.windows)) != len(self.windows):
-            raise ValueError("each window may be named once")
+            raise SettingRefused("each window may be named once", "windows")
         if (
             self.operator is Operator.SUM
             and max(abs(self.score.minimum), abs(self.score.maximum)) > SUM_LIMIT
         ):
             raise ValueError(f"a board with `operator: sum` needs score bounds within ±{SUM_LIMIT}")
         if len(set(self.ranks)) != len(self.ranks):
-            raise ValueError("each kind of rank may be named once; the first is the board's own")
+            raise SettingRefused("each kind of rank may be named once; the first is the board's own", "ranks")
         if self.shards > 1 and RankKind.DENSE in self.ranks:
             raise ValueError(
                 "a board with `shards` keeps no dense ranks: distinct scores do not add up over shards"
@@ -143,9 +147,8 @@ class Policy(PolicySection):
                 "a board with `exact_ranks` has no `shards`, `ranges` or `segments`: those need all entries"
             )
         if (WindowKind.SEASON in self.windows) != (self.season is not None):
-            raise ValueError(
-                "a board with the window `season` needs `season: <cron expression>`, and no other does"
-            )
+            message = "a board with the window `season` needs `season: <cron expression>`, and no other does"
+            raise SettingRefused(message, "season" if self.season else "windows")
         return self
 
     @model_validator(mode="after")
@@ -232,12 +235,11 @@ class Policy(PolicySection):
         if self.replay:
             for name, rule in self.stats.items():
                 if name not in self.replay.stats or not rule.required:
-                    raise ValueError(
-                        f"stats.{name}: on a board with `replay` a statistic must be in `replay.stats`"
-                    )
+                    message = "on a board with `replay` a statistic must be in `replay.stats`"
+                    raise SettingRefused(message, "stats", name)
         names = [rule.name for rule in self.rules]
         if len(set(names)) != len(names):
-            raise ValueError("each rule needs a unique name")
+            raise SettingRefused("each rule needs a unique name", "rules")
         scores = (self.score.minimum, self.score.maximum)
         refuse_unusable_rules(self.rules, self.claim_stats, scores, next(iter(self.builds), "build"))
         return self
@@ -257,10 +259,10 @@ class Policy(PolicySection):
         if cron is None:
             return None
         try:
-            turns = CronSim(cron, datetime(2026, 1, 1, tzinfo=UTC))
+            turns = CronSim(cron, SEASONS_FROM)
             begins = [next(turns) for _ in range(SEASONS_LOOKED_AT)]
         except (CronSimError, StopIteration):
-            raise ValueError("expected a cron expression of five fields, such as `0 10 1 */3 *`") from None
+            raise ValueError(_fault_of_season(cron)) from None
         if any(later - earlier < timedelta(days=1) for earlier, later in pairwise(begins)):
             raise ValueError("a season must last a day or longer")
         return cron
@@ -285,9 +287,10 @@ class Policy(PolicySection):
     @model_validator(mode="after")
     def _of_groups(self) -> Self:
         if len(set(self.segments)) != len(self.segments):
-            raise ValueError("each segment may be named once")
+            raise SettingRefused("each segment may be named once", "segments")
         if undeclared := set(self.self_declared) - set(self.segments):
-            raise ValueError(f"self_declared: {', '.join(sorted(undeclared))} is not among the segments")
+            message = f"{', '.join(sorted(undeclared))} is not among the segments"
+            raise SettingRefused(message, "self_declared")
         if self.staleness_s and self.operator is not Operator.SUM:
             raise ValueError(
                 "`staleness_s` applies to increments, which only a board with `operator: sum` takes"
@@ -335,3 +338,13 @@ class Policy(PolicySection):
     def ticks_per_second(self) -> int:
         """Return the ticks in a second of play; 60 without a replay that defines it."""
         return self.replay.ticks_per_second if self.replay else 60
+
+
+def _fault_of_season(cron: str) -> str:
+    """Return what is wrong with a cron expression: a day that none of its months has, or its form."""
+    with suppress(CronSimError, ValueError):
+        minute, hour, day, month, weekday = cron.split()
+        CronSim(f"{minute} {hour} 1 {month} {weekday}", SEASONS_FROM)  # with another day it is right
+        CronSim(f"{minute} {hour} {day} * {weekday}", SEASONS_FROM)  # and in another month too
+        return "none of its months has this day, so no season would ever begin"
+    return "expected a cron expression of five fields, such as `0 10 1 */3 *`"

@@ -18,6 +18,28 @@ _PATTERNS: Final[Mapping[str, str]] = {
 }
 """The words for the patterns of names of boards and families."""
 
+_EXPECTED: Final[Mapping[str, str]] = {
+    "enum": "expected {expected}",
+    "bool_type": "expected true or false",
+    "int_type": "expected a whole number",
+    "float_type": "expected a number",
+    "finite_number": "expected a finite number",
+    "string_type": "expected a text",
+    "tuple_type": "expected a list",
+    "dict_type": "expected a mapping",
+    "model_type": "expected a mapping",
+    "greater_than_equal": "expected at least {ge}",
+    "greater_than": "expected more than {gt}",
+    "less_than_equal": "expected at most {le}",
+    "less_than": "expected less than {lt}",
+    "string_too_short": "expected a text of {min_length} or more characters",
+    "string_too_long": "expected a text of at most {max_length} characters",
+    "string_pattern_mismatch": "expected a text of the form `{pattern}`",
+    "too_short": "expected {min_length} or more elements",
+    "too_long": "expected at most {max_length} elements",
+}
+"""The words for each type of error. What stands in braces is of its context."""
+
 
 def plain_message(model: type[Policy], location: Sequence[Any], error: Any) -> str:
     """Return what is wrong with a setting at its location in a model, with what may have been meant."""
@@ -26,8 +48,12 @@ def plain_message(model: type[Policy], location: Sequence[Any], error: Any) -> s
         return "`board` or `family` is missing" if is_nameless else "this setting is missing"
     if error["type"] == "extra_forbidden":
         return _unknown(model, location)
-    pattern = error.get("ctx", {}).get("pattern")
-    return _PATTERNS.get(pattern) or str(error["msg"]).removeprefix("Value error, ")
+    context = error.get("ctx", {})
+    if context.get("pattern") in _PATTERNS:
+        return _PATTERNS[context["pattern"]]
+    if error["type"] in _EXPECTED:
+        return _EXPECTED[error["type"]].format_map(context).replace("'", "`")
+    return str(error["msg"]).removeprefix("Value error, ")
 
 
 def _unknown(model: type[Policy], location: Sequence[Any]) -> str:

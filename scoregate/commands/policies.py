@@ -45,13 +45,24 @@ def policy_check(
     ] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Say what policy files mean and what looks unwise, or where and why one is wrong."""
-    if as_json:
-        show_json(checked_facts(file, is_run=is_run) for file in files)
-        return
-    for file in files:
-        for line in _checked_lines(file, is_run=is_run):
-            typer.echo(line)
+    """Say what policy files or folders mean and what looks unwise, or where and why a file is wrong."""
+    from policies.errors import PolicyError
+    from policies.loader import load_policies
+
+    faults: list[str] = []
+    for file in _files_in(files):
+        try:
+            if as_json:
+                show_json([checked_facts(file, is_run=is_run)])
+                continue
+            for line in _checked_lines(file, is_run=is_run):
+                typer.echo(line)
+        except PolicyError as fault:
+            faults.append(str(fault))
+    if faults:
+        raise PolicyError("\n".join(faults))
+    for folder in filter(Path.is_dir, files):
+        load_policies(folder)  # each file is right; what is wrong now is so between them
 
 
 @app.command("new")
@@ -145,6 +156,15 @@ def policy_backtest(
         typer.echo(as_json(report))
     else:
         print_report(report, console())
+
+
+def _files_in(paths: list[Path]) -> Iterator[Path]:
+    """Yield each path that is a file, and in its place the policy files of one that is a folder."""
+    for path in paths:
+        if path.is_dir():
+            yield from sorted(path.glob("*.yaml"))
+        else:
+            yield path
 
 
 def checked_facts(file: Path, *, is_run: bool) -> dict[str, Any]:

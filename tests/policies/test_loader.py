@@ -45,9 +45,9 @@ def test_the_bundled_policy_loads():
 @pytest.mark.parametrize(
     ("old", "new", "field", "start", "expected"),
     [
-        ("order: descending", "order: down", "order", "order:", "'descending' or 'ascending'"),
-        ("  step: 10", "  step: 0", "score.step", "step:", "greater than or equal to 1"),
-        ("  step: 10", "  step: '10'", "score.step", "step:", "valid integer"),
+        ("order: descending", "order: down", "order", "order:", "`descending` or `ascending`"),
+        ("  step: 10", "  step: 0", "score.step", "step:", "at least 1"),
+        ("  step: 10", "  step: '10'", "score.step", "step:", "a whole number"),
         ("  step: 10", "  stepp: 10", "score.stepp", "stepp:", "unknown setting"),
         ("title: Perihelion", "titel: Perihelion", "title", "", "missing"),
         (
@@ -62,14 +62,14 @@ def test_the_bundled_policy_loads():
             "writes: verifed",
             "writes",
             "writes:",
-            "'verified', 'open', 'trusted' or 'derived'",
+            "`verified`, `open`, `trusted` or `derived`",
         ),
         (
             "windows: [alltime, daily, weekly, monthly]",
             "windows: [alltime, hourly]",
             "windows.1",
             "windows:",
-            "'daily'",
+            "`daily`",
         ),
     ],
 )
@@ -147,8 +147,8 @@ def test_a_summing_board_has_bounds_that_sums_survive(write):
         ("ranges: [500, 100]", "each score above the one before"),
         ("ranges: [0, 500]", "must be above 0 and at most 115400"),
         ("ranges: [500, 115401]", "must be above 0 and at most 115400"),
-        (f"ranges: {list(range(1, 66))}", "at most 64 items"),
-        ("ranges: [1.5]", "valid integer"),
+        (f"ranges: {list(range(1, 66))}", "at most 64 elements"),
+        ("ranges: [1.5]", "a whole number"),
         ("ranges: [500]\nshards: 2", "in `shards` or in `ranges`, not in both"),
         ("shards: 2\ncold_after_h: 5", "stays in Redis"),
     ],
@@ -167,7 +167,7 @@ def test_ranges_rise_within_the_bounds_of_the_scores(write, settings, expected):
         ("shards: 2\nsegments: [club]", "keeps no `segments`"),
         ("exact_ranks: 100\nshards: 2", "has no `shards`, `ranges` or `segments`"),
         ("exact_ranks: 100\nranges: [500]", "has no `shards`, `ranges` or `segments`"),
-        ("shards: 65", "less than or equal to 64"),
+        ("shards: 65", "at most 64"),
     ],
 )
 def test_ways_to_keep_a_board_that_do_not_go_together_are_refused(write, settings, expected):
@@ -225,12 +225,44 @@ def test_every_fault_of_a_file_is_told_in_the_order_of_its_lines(write):
     assert (4, sorted(lines)) == (len(lines), lines)
 
 
-def test_what_is_wrong_with_the_whole_is_told_of_the_policy(write):
-    """No setting alone is wrong with it: it has a name all the same, and the value is not told, which is all of the file."""
-    path = write(("windows: [alltime, daily, weekly, monthly]", "windows: [alltime, alltime]"))
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ("windows: [alltime, alltime]", ":4: windows: each window may be named once"),
+        ("rules: [{name: a, rule: score > 1}, {name: a, rule: score > 2}]", ":4: rules: each rule needs"),
+        ("segments: [eu]\nself_declared: [us]", ":5: self_declared: us is not among the segments"),
+        ("windows: [season]", ":4: windows: a board with the window `season` needs"),
+        ("season: 0 0 1 * *", ":4: season: a board with the window `season` needs"),
+        ("segments: [eu]\nshards: 2", ":5: shards: a board with `shards` keeps no `segments`"),
+        ("writes: verified", ":4: writes: a board with `writes: verified` needs a `replay` section"),
+        ("verification: {share: 0.5}", ":4: verification: a `verification.share` below 1"),
+    ],
+)
+def test_what_contradicts_another_setting_is_told_where_it_stands(tmp_path, settings: str, said: str):
+    """Under the name and in the line of one of them; the value is not told, which may be all of the file."""
+    path = tmp_path / "track.yaml"
+    path.write_text(f"board: track\ntitle: Track\nscore: {{maximum: 5}}\n{settings}\n")
     with pytest.raises(PolicyError) as raised:
         load_board(path)
-    assert f"{path}:1: policy: each window may be named once" == str(raised.value)
+    assert f"{path}{said}" in str(raised.value)
+    assert "given" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("board: track\ntitle Track\nwrites: trusted\n", 2),
+        ("board: track\nstats:\n  coins: {}\n  gems\n  kills: {}\n", 4),
+        ("board: track\ntitle: 'Track\nwrites: trusted\n", 2),
+        ("board: track\n title: Track\n", 2),
+    ],
+)
+def test_text_that_is_not_yaml_is_told_where_it_begins(tmp_path, text: str, line: int):
+    """A colon that is missing is missing in its own line, however many follow."""
+    path = tmp_path / "track.yaml"
+    path.write_text(text)
+    with pytest.raises(PolicyError, match=rf"^{path}:{line}: "):
+        load_board(path)
 
 
 def test_a_file_that_is_no_text_is_told_by_name(tmp_path):

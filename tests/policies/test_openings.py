@@ -51,7 +51,7 @@ def test_declared_boards_are_what_the_file_says(tmp_path: Path):
 @pytest.mark.parametrize(
     ("wrong", "setting", "words"),
     [
-        ({"boards": {"a b": {"title": "T"}}}, "boards.a b", "match"),
+        ({"boards": {"a b": {"title": "T"}}}, "boards.a b", "of the form"),
         ({"boards": {"a": {}}}, "boards.a.title", "missing"),
         ({"boards": {"a": {"title": "T", "asset": "x"}}}, "boards.a.asset", "unknown"),
         ({"boards": {"a": {"title": "T"}}, "names": "b"}, "boards.a", "no boards of this name"),
@@ -67,7 +67,7 @@ def test_declared_boards_are_what_the_file_says(tmp_path: Path):
             "boards.a.metadata.n",
             "integer",
         ),
-        ({"schedule": "hourly"}, "schedule", "'daily', 'weekly' or 'monthly'"),
+        ({"schedule": "hourly"}, "schedule", "`daily`, `weekly` or `monthly`"),
         ({"schedule": "weekly", "names": "[0-9]{4}-[0-9]{2}"}, "schedule", "no board called 2026-W01"),
         ({"schedule": "daily", "names": "2026-[0-9]{2}-[0-9]{2}"}, "schedule", "no board called 2027-"),
         ({"schedule": "daily", "names": "20[0-9]{2}-0[0-9]-[0-9]{2}"}, "schedule", "no board called 20"),

@@ -44,7 +44,7 @@ OPEN = [
     (
         {"segments": ["eu", "us"], "self_declared": ["us"]},
         {"segments": ["eu"], "self_declared": ["us"]},
-        "self_declared: us is not among the segments",
+        "us is not among the segments",
     ),
     ({"shards": 2, "ranks": ["unique", "sparse"]}, {"shards": 2, "ranks": ["dense"]}, "keeps no dense ranks"),
     ({"shards": 1, "cold_after_h": 5}, {"shards": 2, "cold_after_h": 5}, "stays in Redis"),
@@ -79,6 +79,16 @@ OPEN = [
     (
         {"season": "0 0 1 * *", "windows": ["season"]},
         {"season": "every month", "windows": ["season"]},
+        "expected a cron expression of five fields",
+    ),
+    (
+        {"season": "0 0 29 2 *", "windows": ["season"]},
+        {"season": "0 0 31 2 *", "windows": ["season"]},
+        "none of its months has this day",
+    ),
+    (
+        {"season": "0 0 31 1 *", "windows": ["season"]},
+        {"season": "0 0 32 1 *", "windows": ["season"]},
         "expected a cron expression of five fields",
     ),
     ({"time_zone": "Europe/Berlin"}, {"time_zone": "Europe/Nowhere"}, "expected a time zone such as"),

@@ -98,7 +98,7 @@ def test_V10_whole_numbers_are_exact_to_the_end():
         ("score == 0x10", "a rule cannot use `x10`"),
         ("(" * (NESTING + 1) + "true" + ")" * (NESTING + 1), f"brackets may be nested {NESTING} deep"),
         ("true " + "&& true" * RULE_LENGTH, f"at most {RULE_LENGTH} characters"),
-        ("", "at least 1 character"),
+        ("", "1 or more characters"),
     ],
 )
 def test_a_rule_that_cannot_be_asked_is_an_error_of_its_line(tmp_path: Path, text: str, message: str):
@@ -142,7 +142,7 @@ def test_a_board_has_as_many_rules_as_it_says(tmp_path: Path):
     """Each is evaluated for every claim that breaks one of them, so their number is bounded."""
     rules = [{"name": f"rule-{number}", "rule": "score >= 0"} for number in range(RULES + 1)]
     assert len(rules[:-1]) == len(Policy.model_validate(a_policy(rules=rules[:-1])).compiled_rules.weighed)
-    assert "at most 16 items" in refusal(tmp_path, rules=rules)
+    assert "at most 16 elements" in refusal(tmp_path, rules=rules)
 
 
 @pytest.mark.parametrize(

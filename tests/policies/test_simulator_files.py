@@ -111,9 +111,9 @@ def test_a_program_has_a_process_for_each_run_unless_the_board_says_otherwise(
 @pytest.mark.parametrize(
     ("replay", "build", "expected"),
     [
-        ("  simulator: native", "simulator: game", "'wasm', 'process' or 'plugin'"),
+        ("  simulator: native", "simulator: game", "`wasm`, `process` or `plugin`"),
         ("  simulator: wasm\n  recording: raw", "simulator: game", "a module takes input words"),
-        ("  simulator: process\n  recording: demo", "simulator: game", "'scoregate' or 'raw'"),
+        ("  simulator: process\n  recording: demo", "simulator: game", "`scoregate` or `raw`"),
         (
             "  simulator: wasm\n  files: [doom.wad]",
             "simulator: game",

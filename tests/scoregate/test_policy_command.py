@@ -65,6 +65,28 @@ def test_a_wrong_file_is_told_with_its_line(tmp_path: Path):
     assert f"{file}:1: run_lifetime_s:" in str(result.exception)
 
 
+def test_all_files_are_checked_though_one_is_wrong(tmp_path: Path):
+    """What is right is explained, and what is wrong of each of the others is told at the end."""
+    wrong = [a_file(tmp_path / name, run_lifetime_s=1) for name in ("a", "c")]
+    right = a_file(tmp_path / "b")
+    for more in ([], ["--json"]):
+        result = run("check", "--no-run", wrong[0], right, wrong[1], *more)
+        assert str(right) in result.output
+        assert [f"{file}:1: run_lifetime_s" for file in wrong] == [
+            line.rpartition(": expected")[0] for line in str(result.exception).splitlines()
+        ]
+
+
+def test_a_folder_is_checked_as_its_files_are(tmp_path: Path):
+    """Each by itself, and then together: two files may describe the same board."""
+    file = a_file(tmp_path)
+    assert run("check", "--no-run", file).output == run("check", "--no-run", tmp_path).output
+    (tmp_path / "other.yaml").write_bytes(file.read_bytes())
+    (empty := tmp_path / "empty").mkdir()
+    for folder, fault in ((tmp_path, "'arcade' is already described"), (empty, "at least one policy file")):
+        assert fault in str(run("check", "--no-run", folder).exception)
+
+
 def test_equal_files_are_told_by_the_status(tmp_path: Path):
     """Nothing is printed."""
     result = run("diff", a_file(tmp_path / "old"), a_file(tmp_path / "new"))

@@ -57,7 +57,7 @@ WRONG: tuple[tuple[str, str], ...] = (
     ("key revoke nope", "nope is not registered"),
     ("key revoke nope --compromised-since nope", "expected a time with a zone"),
     ("policy check {none}", "{none}: cannot be read"),
-    ("policy check {folder}", "{folder}: cannot be read"),
+    ("policy check {folder}", "{folder}: expected a directory with at least one policy file (*.yaml)"),
     ("policy check {junk}", "{junk}: cannot be read"),
     ("policy check {json}", "{json}:1: expected a mapping"),
     ("policy new {file}", "{file} is there already"),
