@@ -7,6 +7,7 @@ import copy
 import json
 from base64 import b64decode
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
@@ -626,6 +627,18 @@ async def test_a_trusted_server_writes(pauses: list[float]) -> None:
     assert gateway.seen[0][1] == "/v1/boards/arcade/entries"
     assert json.loads(gateway.seen[0][3]) == {"operation": "match-1/ada", "player": "p_1", "score": -5}
     assert 'tag="scoregate-server"' in gateway.seen[0][2]["Signature-Input"]
+
+
+async def test_the_time_of_a_score_is_a_text_or_a_datetime() -> None:
+    """Both are sent as RFC 3339, which the gateway reads."""
+    gateway, noon = FakeGateway(), "2026-01-01T12:00:00+00:00"
+    async with (
+        Serving(gateway) as url,
+        ServerClient(url, "server-1", PRIVATE_KEY, clock=lambda: NOW) as server,
+    ):
+        for achieved_at in (noon, datetime.fromisoformat(noon)):
+            await server.write_entry("arcade", "o", "p_1", 5, achieved_at=achieved_at)
+    assert [noon, noon] == [json.loads(body)["achieved_at"] for _, _, _, body in gateway.seen]
 
 
 async def test_another_server_key_is_refused() -> None:

@@ -194,13 +194,13 @@ class ServerClient(FamilyReads, AssetReads):
         replaces: str | None = None,
         stats: Mapping[str, int] | None = None,
         details: Mapping[str, Any] | None = None,
-        achieved_at: datetime | None = None,
+        achieved_at: datetime | str | None = None,
     ) -> dict[str, Any]:
         """Write a score and return the answer. `operation` is your own id, which is never written twice.
 
         `replaces` names a submission of the player that this one corrects. `version` orders the write among
         removals of the player; a late one raises a `ScoregateError` named `stale-version`. `achieved_at`,
-        with a time zone, is the time of the score, by default now; `details` has `integers` and `object`.
+        a `datetime` with a zone or RFC 3339, is the time of the score; `details` has `integers` and `object`.
         """
         entry = {"operation": operation, "player": player, "score": score}
         options = {
@@ -208,7 +208,7 @@ class ServerClient(FamilyReads, AssetReads):
             "replaces": replaces,
             "stats": None if stats is None else dict(stats),
             "details": None if details is None else dict(details),
-            "achieved_at": None if achieved_at is None else achieved_at.isoformat(),
+            "achieved_at": achieved_at.isoformat() if isinstance(achieved_at, datetime) else achieved_at,
         }
         return await self._operate(f"{board_path(board)}/entries", entry, **options)
 
