@@ -76,9 +76,15 @@ class Family:
         """
         refuse_unfit(opened)
         if not self.is_named(opened.board):
-            raise SettingRefused(f"the family '{self.name}' has no boards of this name", "board")
+            raise SettingRefused(self._fault_of_name(opened.board), "board")
         self._refuse_metadata(opened)
         refuse_wider(self.template, opened.bounds)
+
+    def _fault_of_name(self, board: str) -> str:
+        names, rest = self.policy.names, board[len(self.name) + 1 :]
+        if isinstance(names, str):
+            return f"`{rest}` does not match the family's `names`: {names}"
+        return f"`{rest}` is none of the family's `names`"
 
     def refuse_change(self, before: OpenedBoard, after: OpenedBoard) -> None:
         """Raise SettingRefused, naming the field, for a change that this family does not allow.

@@ -310,10 +310,19 @@ def test_seeds_keep_their_parts_apart(parts: set[tuple[str, str, bytes]]):
     assert all(0 <= seed < 2**SEED_BITS for seed in seeds)
 
 
+def test_a_name_against_the_pattern_is_refused_with_the_pattern(tmp_path: Path):
+    """Whoever opens the board sees what its name has to be."""
+    track = family(tmp_path / "policies", "names: '[0-9]{3}'\n")
+    with pytest.raises(SettingRefused) as refused:
+        track.refuse(replace(MONZA, board="track.abc"))
+    assert "`abc` does not match the family's `names`: [0-9]{3}" == str(refused.value)
+    track.refuse(replace(MONZA, board="track.123"))
+
+
 @pytest.mark.parametrize(
     ("changes", "location", "fault"),
     [
-        ({"board": "track.Spa"}, "board", "the family 'track' has no boards of this name"),
+        ({"board": "track.Spa"}, "board", "`Spa` is none of the family's `names`"),
         ({"board": "track.mon.za"}, "board", "expected `track\\.`"),
         ({"title": ""}, "title", "1 to 80"),
         ({"metadata": {"laps": "3"}}, "metadata.laps", "expected integer"),
