@@ -36,6 +36,8 @@ _SEGMENT: Final = r"[A-Za-z0-9_~-][A-Za-z0-9_.~:-]*+"
 _PLAIN_PATH: Final = re.compile(rf"/(?:{_SEGMENT}(?:/{_SEGMENT})*+/?)?")
 """The form of all served paths. Ids need no escapes, so no route has a path with `%`, `..`, `//` or `;`."""
 
+_NO_PATH: Final = "no such path; see /docs"
+
 _HTTP_PROBLEMS: Final = {
     400: ProblemType.MALFORMED_REQUEST,
     404: ProblemType.NOT_FOUND,
@@ -167,10 +169,12 @@ def _check_target(request: web.Request) -> None:
     A target that is not a path (`http://host/...`, `host:port`, `*`) is for a proxy, which an edge is not.
     """
     target = request.raw_path
-    if request.host.lower() not in request.app[EDGE].settings.allowed_hosts or not target.startswith("/"):
-        raise Problem(ProblemType.MISDIRECTED)
+    if request.host.lower() not in request.app[EDGE].settings.allowed_hosts:
+        raise Problem(ProblemType.MISDIRECTED, f"{request.host[:64]!a} is not in SCOREGATE_HOSTS")
+    if not target.startswith("/"):
+        raise Problem(ProblemType.MISDIRECTED, "the target is not a path")
     if not _PLAIN_PATH.fullmatch(target.partition("?")[0]):
-        raise Problem(ProblemType.NOT_FOUND)
+        raise Problem(ProblemType.NOT_FOUND, _NO_PATH)
     if request.method not in _SAFE and request.headers.get("Early-Data") == "1":
         raise Problem(ProblemType.TOO_EARLY)
 
@@ -187,8 +191,11 @@ def _refuse(request: web.Request, problem: Problem) -> web.Response:
 
 def _problem_of(error: web.HTTPException) -> Problem:
     kind = _HTTP_PROBLEMS.get(error.status, ProblemType.MALFORMED_REQUEST)
-    allow = error.headers.get("Allow")
-    return Problem(kind, headers={"Allow": allow} if allow else None)
+    if kind is ProblemType.NOT_FOUND:
+        return Problem(kind, _NO_PATH)
+    if allow := error.headers.get("Allow"):
+        return Problem(kind, f"expected {', '.join(allow.split(','))}", headers={"Allow": allow})
+    return Problem(kind)
 
 
 def _route_name(request: web.Request) -> str:

@@ -66,7 +66,7 @@ class ProblemType(Enum):
     EXPECTATION_FAILED = ("expectation-failed", 417, "The expectation is not met")
     HEADERS_TOO_LARGE = ("headers-too-large", 431, "The headers are too large")
     REQUEST_TIMEOUT = ("request-timeout", 408, "The body did not arrive in time")
-    SCHEMA_VIOLATION = ("schema-violation", 422, "The body does not have the required form")
+    SCHEMA_VIOLATION = ("schema-violation", 422, "The request does not have the required form")
     BOUNDS_VIOLATION = ("bounds-violation", 422, "The score is not possible on this board")
     BUILD_UNKNOWN = ("build-unknown", 422, "The board does not know that game build")
     BOARD_CLOSED = ("board-closed", 403, "The board takes no runs now")

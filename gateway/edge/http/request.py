@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, TypeVar
 from urllib.parse import parse_qsl
@@ -16,7 +17,7 @@ from gateway.edge.admission.address import ClientName
 from gateway.edge.auth.tokens import Bearer, Role
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http import strict_json
-from gateway.edge.http.validation_messages import first_fault
+from gateway.edge.http.validation_messages import UNKNOWN_FIELD, first_fault
 from gateway.edge.problems import Problem, ProblemType
 from gateway.index.limits.charging import LocalLimiter
 from gateway.runtime.telemetry import Event, logger
@@ -33,6 +34,9 @@ _log = logger()
 
 _WHOLE_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,14}")
 
+FIELDS_SHOWN: Final = 16
+"""Most expected fields that a refusal names."""
+
 ANY_FIELD: Final = ".{field}"
 """The end of a query parameter that stands for one parameter for each field."""
 
@@ -42,22 +46,36 @@ def parse_body(body: bytes, model: type[Model]) -> Model:
     try:
         return model.model_validate(strict_json.parse(body))
     except ValidationError as error:
-        raise schema_violation(error) from None
+        raise schema_violation(error, fields=list(model.model_fields)) from None
 
 
-def schema_violation(error: ValidationError, *, skip: int = 0) -> Problem:
-    """Return the refusal of a body, which names the first wrong field without the `skip` outermost parts."""
-    location, message = first_fault(error)
-    field = ".".join(str(part) for part in location[skip:]) or "body"
+def schema_violation(error: ValidationError, *, skip: int = 0, fields: Sequence[str] = ()) -> Problem:
+    """Return the refusal of a body, which names the first wrong field without the `skip` outermost parts.
+
+    For an unknown field of the body itself it names the expected `fields`, and no more than FIELDS_SHOWN.
+    """
+    location, message = first_fault(error, skip=skip)
+    if fields and message == UNKNOWN_FIELD and len(location) == 1:
+        more = " or others" if len(fields) > FIELDS_SHOWN else ""
+        message = f"{message}; expected {', '.join(fields[:FIELDS_SHOWN])}{more}"
+    field = ".".join(str(part) for part in location) or "body"
     return Problem(ProblemType.SCHEMA_VIOLATION, f"{field}: {message}")
 
 
 async def board_of(request: web.Request) -> Board:
     """Return the board in the path. Raises `not-found`, LedgerUnavailable."""
-    board = await request.app[EDGE].catalogue.board(request.match_info["board"])
+    edge, name = request.app[EDGE], request.match_info["board"]
+    board = await edge.catalogue.board(name)
     if board is None:
-        raise Problem(ProblemType.NOT_FOUND, "no such board")
+        raise no_such_board(edge, name)
     return board
+
+
+def no_such_board(edge: Edge, name: str) -> Problem:
+    """Return the refusal of a board that is not there; it tells the name of a family from others."""
+    if name in edge.catalogue.families:
+        return Problem(ProblemType.NOT_FOUND, f"`{name}` is a family: its boards are `{name}.<name>`")
+    return Problem(ProblemType.NOT_FOUND, "no such board")
 
 
 def family_of(request: web.Request) -> Family:

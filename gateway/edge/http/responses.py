@@ -18,8 +18,11 @@ from gateway.runtime.clock import rfc3339
 from gateway.runtime.telemetry import Event, count_submission, logger
 from gateway.settlement.builds import BuildRegistry
 from gateway.shared_records import Standing
+from policies.choices import Operator
 from policies.loader import Board
+from policies.model import Policy
 from policies.opened_board import OpenedBoard, canonical_json
+from policies.rollups import RollupTake
 from policies.vocabulary import Finding, Reason, State
 
 if TYPE_CHECKING:
@@ -87,7 +90,7 @@ def board_info(board: Board, builds: BuildRegistry) -> read_models.BoardInfo:
         board=policy.board,
         title=policy.title,
         order=policy.order.value,
-        operator=policy.operator.value,
+        operator=_operator_of(policy).value,
         windows=[kind.value for kind in policy.windows],
         time_zone=policy.time_zone,
         season=policy.season,
@@ -102,6 +105,14 @@ def board_info(board: Board, builds: BuildRegistry) -> read_models.BoardInfo:
         reveal_s=policy.verification.reveal_s,
         opened=opened_board_shown(board.opened) if board.opened else None,
     )
+
+
+def _operator_of(policy: Policy) -> Operator:
+    """Return how a board joins a player's scores: a rollup as it takes them, where points are added up."""
+    if policy.rollup is None:
+        return policy.operator
+    take = policy.rollup.take
+    return Operator.SUM if take is RollupTake.POINTS else Operator(take.value)
 
 
 def opened_board_shown(opened: OpenedBoard) -> board_answers.OpenedBoardShown:

@@ -23,11 +23,13 @@ PATTERNS: Final[Mapping[str, str]] = {
 }
 """A description of each pattern in `gateway.edge.wire`."""
 
+UNKNOWN_FIELD: Final = "unknown field"
+
 _Message = Callable[[Mapping[str, Any]], str]
 
 _MESSAGES: Final[Mapping[str, _Message]] = {
     "missing": lambda _: "is missing",
-    "extra_forbidden": lambda _: "unknown field",
+    "extra_forbidden": lambda _: UNKNOWN_FIELD,
     "int_type": lambda _: "expected a whole number, written without a point, an exponent or quotes",
     "int_from_float": lambda _: "expected a whole number",
     "float_type": lambda _: "expected a number",
@@ -45,18 +47,22 @@ _MESSAGES: Final[Mapping[str, _Message]] = {
     "too_long": lambda context: f"expected at most {_counted(context['max_length'], 'element')}",
     "string_pattern_mismatch": lambda context: f"expected {PATTERNS.get(context['pattern'], 'another form')}",
     "literal_error": lambda context: f"expected {context['expected']}",
-    "union_tag_not_found": lambda context: f"{_unquoted(context['discriminator'])} is missing",
-    "union_tag_invalid": lambda context: (
-        f"expected {_unquoted(context['discriminator'])} to be one of {context['expected_tags']}"
-    ),
+    "union_tag_not_found": lambda _: "is missing",
+    "union_tag_invalid": lambda context: f"expected one of {context['expected_tags']}",
     "value_error": lambda context: str(context["error"]),
 }
 
 
-def first_fault(error: ValidationError) -> tuple[tuple[int | str, ...], str]:
-    """Return the location of the first invalid value and its message, without a full stop."""
+def first_fault(error: ValidationError, *, skip: int = 0) -> tuple[tuple[int | str, ...], str]:
+    """Return the location of the first invalid value and its message, without a full stop.
+
+    The location is without its `skip` outermost parts. A wrong tag of a union is the fault of its own field.
+    """
     first = error.errors(include_url=False, include_input=False)[0]
-    return first["loc"], _message_of(first)
+    location = first["loc"][skip:]
+    if first["type"] in {"union_tag_not_found", "union_tag_invalid"}:
+        location += (first["ctx"]["discriminator"].strip("'"),)
+    return location, _message_of(first)
 
 
 def _message_of(detail: ErrorDetails) -> str:
@@ -66,7 +72,3 @@ def _message_of(detail: ErrorDetails) -> str:
 
 def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def _unquoted(name: str) -> str:
-    return name.strip("'")

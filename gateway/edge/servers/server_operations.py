@@ -23,7 +23,13 @@ from gateway.edge.servers.server_requests import (
 )
 from gateway.edge.wire import bodies
 from gateway.ledger.submissions.operations import ServerRequest
-from gateway.settlement.server_operations import OperationsRefused, PerformedOperation, Show, perform
+from gateway.settlement.server_operations import (
+    OperationsRefused,
+    PerformedOperation,
+    RefusalKind,
+    Show,
+    perform,
+)
 from gateway.settlement.settle import project
 from gateway.shared_records import Change
 from policies.loader import Board
@@ -88,5 +94,7 @@ async def _perform_one(
             [done] = await perform(edge.ledger, board, server, [operation], show_for(edge, board, [body]))
     except OperationsRefused as refused:
         [refusal] = refused.refusals
-        raise Problem(PROBLEM_OF[refusal.kind], refusal.detail) from None
+        is_known = refusal.kind is RefusalKind.OTHER_CONTENT
+        detail = f"{body.operation}: {refusal.detail}" if is_known else refusal.detail
+        raise Problem(PROBLEM_OF[refusal.kind], detail) from None
     return done

@@ -16,7 +16,7 @@ from gateway.catalogue.family_terms import terms_of
 from gateway.edge.admission.rate_limits import quota_exceeded
 from gateway.edge.auth.signatures import load_server_public_key
 from gateway.edge.context import EDGE, Edge
-from gateway.edge.http.request import client_names
+from gateway.edge.http.request import client_names, no_such_board
 from gateway.edge.problems import Problem, ProblemType
 from gateway.index.limits.opening_quotas import OpeningQuotas
 from gateway.ledger.boards.player_openings import FamilyOpenings, OpeningOutcome, open_for_player
@@ -85,13 +85,14 @@ async def board_to_play(request: web.Request) -> Board:
 
     Raises `not-found`, also for a name that no player may open, and LedgerUnavailable.
     """
-    catalogue, name = request.app[EDGE].catalogue, request.match_info["board"]
+    edge, name = request.app[EDGE], request.match_info["board"]
+    catalogue = edge.catalogue
     board = await catalogue.board(name)
     if board is not None:
         return board
     family = catalogue.families.get(family_named_by(name) or "")
     if family is None or not family.is_for_players_to_open(name) or catalogue.was_opened(name):
-        raise Problem(ProblemType.NOT_FOUND, "no such board")
+        raise no_such_board(edge, name)
     rest = name[len(family.name) + 1 :]
     return family.board(OpenedBoard(name, family.name, rest, version=_UNOPENED))
 

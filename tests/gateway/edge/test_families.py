@@ -345,6 +345,35 @@ async def test_a_cursor_is_of_one_list_of_boards(studio: Studio):
         assert (422, "schema-violation") == await status(paths[0], cursor), cursor
 
 
+async def test_a_board_that_is_a_family_is_refused_as_one(studio: Studio):
+    """Its reader learns how its boards are named; a name that nobody has is no such board."""
+    for name, detail in (
+        ("level", "`level` is a family: its boards are `level.<name>`"),
+        ("nobody", "no such board"),
+    ):
+        answer = await studio.harness.get(f"/v1/boards/{name}/entries")
+        assert (404, detail) == (answer.status, answer.body["detail"])
+
+
+async def test_an_operation_that_is_known_with_other_content_is_named(studio: Studio):
+    """Whoever sent many at once finds the one that was refused."""
+    await studio.done(opening("a"))
+    path, entry = "/v1/boards/track.a/entries", {"operation": "lap-7", "player": "ada", "score": 1}
+    for score, status in ((1, 202), (2, 422)):
+        body = entry | {"score": score}
+        answer = await studio.harness.as_server(studio.private, "eu-1", path, body)
+        assert status == answer.status
+    assert "idempotency-mismatch" == answer.problem
+    assert "lap-7: the operation id was used before, for something else" == answer.body["detail"]
+
+
+async def test_a_rollup_is_described_with_what_it_does(studio: Studio):
+    """It adds up, also points; a rollup's own operator says nothing."""
+    for name in ("world", "cup"):
+        assert "sum" == (await studio.harness.get(f"/v1/boards/{name}")).body["operator"]
+    assert "best" == (await studio.harness.get("/v1/boards/sprint")).body["operator"]
+
+
 async def test_the_families_are_listed_with_their_filters_and_rollups(studio: Studio):
     """By name, a page at a time; a family that is not there is not found."""
     page = (await studio.harness.get("/v1/families?limit=1")).body

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from yarl import URL
 
 from gateway.runtime.settings import Settings
 from tests.gateway.edge.test_readers import filled
@@ -121,6 +122,20 @@ async def test_a_host_is_the_same_in_capitals(harness: Harness):
     for host, status in ((f"LocalHost:{port}", 200), (f"localhost.:{port}", 421)):
         async with harness.session.get(f"{harness.url}/livez", headers={"Host": host}) as answer:
             assert status == answer.status, host
+
+
+async def test_a_refused_target_is_told_what_is_served(harness: Harness):
+    """The host that came, where the paths are listed, and the methods of the path."""
+    served, other = harness.authority, "x" * 70
+    for method, path, host, status, detail in (
+        ("GET", "/livez", other, 421, f"'{'x' * 64}' is not in SCOREGATE_HOSTS"),
+        ("GET", "/nothing", served, 404, "no such path; see /docs"),
+        ("GET", "/v1/%2e", served, 404, "no such path; see /docs"),
+        ("POST", "/livez", served, 405, "expected GET, HEAD"),
+    ):
+        url = URL(harness.url + path, encoded=True)
+        async with harness.session.request(method, url, headers={"Host": host}) as answer:
+            assert (status, detail) == (answer.status, (await answer.json())["detail"])
 
 
 async def test_an_edge_that_ends_asks_each_client_to_connect_elsewhere(harness: Harness):

@@ -9,11 +9,11 @@ from inspect import getmembers, isclass
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError, create_model
 
 from gateway.edge.http.request import parse_body, schema_violation
 from gateway.edge.http.validation_messages import PATTERNS, first_fault
-from gateway.edge.problems import Problem
+from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire import board_bodies, bodies
 
 SCORE = {"score": 1, "ticks": 1}
@@ -24,7 +24,8 @@ FAULTS: list[tuple[type[BaseModel], Any, str]] = [
     (bodies.NewPlayer, {"name": 5}, "name: expected a text"),
     (bodies.NewPlayer, {"name": ""}, "name: expected at least 1 character"),
     (bodies.NewPlayer, {"name": "x" * 97}, "name: expected at most 96 characters"),
-    (bodies.NewPlayer, {"nick": "x"}, "nick: unknown field"),
+    (bodies.NewPlayer, {"nick": "x"}, "nick: unknown field; expected name"),
+    (bodies.NewScore, SCORE | {"details": {"o": 1}}, "details.o: unknown field"),
     (bodies.NewRun, {}, "build: is missing"),
     (
         bodies.NewRun,
@@ -93,8 +94,8 @@ def test_a_fault_is_told_by_its_field_and_what_was_expected(model: type[BaseMode
 @pytest.mark.parametrize(
     ("value", "detail"),
     [
-        ({}, "body: action is missing"),
-        ({"action": "burn"}, "body: expected action to be one of 'write', 'remove', 'increment'"),
+        ({}, "action: is missing"),
+        ({"action": "burn"}, "action: expected one of 'write', 'remove', 'increment'"),
         ({"action": "write", "operation": "o", "player": "p"}, "score: is missing"),
         ("write", "body: expected an object"),
     ],
@@ -105,6 +106,20 @@ def test_an_operation_of_a_batch_is_told_without_the_form_that_was_tried(value: 
     with pytest.raises(ValidationError) as refused:
         adapter.validate_python(value)
     assert detail == schema_violation(refused.value, skip=1).detail
+
+
+def test_the_fields_that_a_refusal_expects_are_bounded():
+    """The first of them, and that there are more."""
+    large = create_model("Large", __base__=bodies.Body, **{f"field_{at}": (int, 0) for at in range(100)})
+    with pytest.raises(Problem) as refused:
+        parse_body(b'{"x": 1}', large)
+    shown = ", ".join(f"field_{at}" for at in range(16))
+    assert f"x: unknown field; expected {shown} or others" == refused.value.detail
+
+
+def test_a_wrong_form_is_not_said_to_be_of_a_body():
+    """Most parameters are of the query."""
+    assert "The request does not have the required form" == ProblemType.SCHEMA_VIOLATION.title
 
 
 def patterns(schema: Any) -> Iterator[str]:
