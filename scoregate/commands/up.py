@@ -30,6 +30,8 @@ def up(
         if stack.has_game:
             screen.print(f"  the game        {stack.url}/arcade/")
         screen.print(f"  the interface   {stack.url}/docs")
+        if fault := stack.index_fault:
+            screen.print(f"Degraded: {fault}")
         screen.print("Ctrl-C ends it.")
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         with suppress(KeyboardInterrupt):

@@ -43,7 +43,7 @@ WRONG: tuple[tuple[str, str], ...] = (
     ("worker --queue nope", "is not one of 'main', 'urgent'"),
     ("status extra", "unexpected extra argument"),
     ("reload --data-dir {folder}", "no part of the deployment in {folder} runs on this machine"),
-    ("health --bind {closed}", "not ready: [Errno"),
+    ("health --bind {closed}", "not ready: {closed}: [Errno"),
     ("version extra", "unexpected extra argument"),
     ("backup {file}", "{file} is not empty"),
     ("restore {none}", "{none}: not a finished backup"),

@@ -1,0 +1,86 @@
+"""`scoregate health`, and what `up` and `status` say of a deployment whose Redis does not answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from typer.testing import CliRunner
+
+from gateway.deployment.run_files import RunningPart
+from gateway.runtime.settings import Settings
+from scoregate import deployment_status, stack
+from scoregate.cli import app
+from scoregate.commands import health
+from scoregate.processes import Supervisor
+from scoregate.stack import Stack
+from tests.support.ports import unserved_port
+
+READY = {"status": "ready", "index": True, "disk": True, "clock": True, "missing": [], "failing": []}
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (READY, ""),
+        (
+            READY | {"status": "degraded", "index": False, "clock": False},
+            "degraded: Redis does not answer, or takes no writes; the clock is off, or cannot be compared\n",
+        ),
+        (
+            READY | {"status": "degraded", "missing": ["steward", "worker"], "failing": ["seals"]},
+            "degraded: missing: steward, worker; failing: seals\n",
+        ),
+    ],
+)
+def test_an_edge_that_is_degraded_is_told_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any], said: str
+):
+    """On standard error, with status 0, because it takes submissions; nothing is told of one that is well."""
+    monkeypatch.setattr(health, "_health_of", lambda _: health._read(200, orjson.dumps(answer)))
+    told = CliRunner().invoke(app, ["health"])
+    assert (0, said) == (told.exit_code, told.stderr)
+
+
+def test_an_edge_that_does_not_answer_is_told_with_its_address():
+    """And with the option that says where else to ask."""
+    with unserved_port() as port:
+        told = CliRunner().invoke(app, ["health", "--bind", f"127.0.0.1:{port}"])
+    assert 2 == told.exit_code
+    assert f"not ready: 127.0.0.1:{port}: [Errno" in told.stderr
+    assert "--bind or SCOREGATE_BIND says where to ask" in told.stderr
+
+
+def test_up_says_that_the_configured_redis_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Everything runs all the same, and the first words say what is amiss and where."""
+    with unserved_port() as port:
+        settings = Settings(data_dir=tmp_path, redis_url=f"redis://127.0.0.1:{port}/0")
+
+        @contextmanager
+        def running(*_: object) -> Iterator[Stack]:
+            yield Stack(settings, Supervisor(None))
+
+        monkeypatch.setattr(stack, "running_stack", running)
+        monkeypatch.setattr(Stack, "keep_up", lambda _: None)
+        monkeypatch.setattr("signal.signal", lambda *_: None)
+        told = CliRunner().invoke(app, ["up"])
+    assert "is up" in told.stdout
+    [degraded] = [line for line in told.stdout.splitlines() if line.startswith("Degraded: ")]
+    assert f"127.0.0.1:{port}" in degraded
+
+
+async def test_the_status_says_that_this_shell_does_not_know_redis(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Parts run here, and which others there are only Redis knows. Nothing is said where no part runs."""
+    monkeypatch.delenv("SCOREGATE_REDIS_URL", raising=False)
+    settings = Settings(data_dir=tmp_path)
+    assert [] == (await deployment_status.status_of(settings)).troubles
+    part = RunningPart("edge", 1, 0, tmp_path / "none")
+    monkeypatch.setattr(deployment_status, "running_parts", lambda _: [part])
+    expected = ["only this machine's parts are known: SCOREGATE_REDIS_URL is not set here"]
+    assert expected == (await deployment_status.status_of(settings)).troubles
