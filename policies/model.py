@@ -193,6 +193,8 @@ class Policy(PolicySection):
             return self
         if self.writes is Writes.TRUSTED:
             raise SettingRefused("only players' runs have seeds, and here only game servers write", "seed")
+        if self.replay is None:
+            return self  # no recording is replayed, so none passes for the thief's own
         # Whoever plays the same course can send another player's recording, which replays like their own.
         lax = [
             f"`validators.{name}` is `{mode.value}`"

@@ -131,18 +131,20 @@ def test_a_folder_has_boards_and_families(tmp_path: Path):
         ("names_free_after_delete: maybe\n", 4, "names_free_after_delete: expected true or false"),
         ("seed: game\n", 4, "seed: expected `run` or `board`"),
         (
-            "seed: board\n",
+            f"seed: board\n{REPLAYED}",
             4,
             "seed: with `seed: board` a stolen recording replays, but `validators.similarity` is",
         ),
-        (f"{ON}seed: board\nwindows: [alltime]\n", 0, ""),
+        (f"{ON}seed: board\nwindows: [alltime]\n{REPLAYED}", 0, ""),
+        ("seed: board\n", 0, ""),
+        ("seed: board\nvalidators: {recording_reuse: off}\n", 0, ""),
         (
-            "seed: board\nvalidators: {similarity: reject, recording_reuse: shadow}\n",
+            f"seed: board\nvalidators: {{similarity: reject, recording_reuse: shadow}}\n{REPLAYED}",
             4,
             "replays, but `validators.recording_reuse` is `shadow`: set `flag` or `reject`",
         ),
         (
-            "validators:\n  similarity: off\n  recording_reuse: off\nseed: board\n",
+            f"validators:\n  similarity: off\n  recording_reuse: off\nseed: board\n{REPLAYED}",
             7,
             "`validators.recording_reuse` is `off` and `validators.similarity` is `off`",
         ),
@@ -185,7 +187,7 @@ def test_a_board_of_a_file_may_have_a_seed_of_its_own(tmp_path: Path):
     path = tmp_path / "cup.yaml"
     path.write_text(f"board: cup\ntitle: Cup\nscore: {{maximum: 9}}\nseed: board\n{ON}")
     assert board_seed("", "cup", bytes(32)) == load_board(path).seed
-    path.write_text("board: cup\ntitle: Cup\nscore: {maximum: 9}\nseed: board\n")
+    path.write_text(f"board: cup\ntitle: Cup\nscore: {{maximum: 100000}}\nseed: board\n{REPLAYED}")
     with pytest.raises(
         PolicyError, match=r"cup\.yaml:4: seed: with `seed: board` a stolen recording replays"
     ):
