@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final, TypeVar
 from urllib.parse import parse_qsl
@@ -25,6 +25,7 @@ from policies.limits import Rate
 from policies.loader import Board, Family
 
 Model = TypeVar("Model", bound=BaseModel)
+Fields = Sequence[str] | Mapping[str, Sequence[str]]
 
 LOGGED_ATTEMPTS: Final = Rate(per_minute=60, burst=60)
 """Forbidden attempts to moderate that a process logs. Anybody can get a token and make more of them."""
@@ -49,11 +50,15 @@ def parse_body(body: bytes, model: type[Model]) -> Model:
         raise schema_violation(error, fields=list(model.model_fields)) from None
 
 
-def schema_violation(error: ValidationError, *, skip: int = 0, fields: Sequence[str] = ()) -> Problem:
+def schema_violation(error: ValidationError, *, skip: int = 0, fields: Fields = ()) -> Problem:
     """Return the refusal of a body, which names the first wrong field without the `skip` outermost parts.
 
     For an unknown field of the body itself it names the expected `fields`, and no more than FIELDS_SHOWN.
+    They may be a mapping for a union: by its tag, the first of the parts that are skipped.
     """
+    if isinstance(fields, Mapping):
+        tag = next(iter(error.errors(include_url=False, include_input=False)[0]["loc"]), None)
+        fields = fields.get(str(tag), ())
     location, message = first_fault(error, skip=skip)
     if fields and message == UNKNOWN_FIELD and len(location) == 1:
         more = " or others" if len(fields) > FIELDS_SHOWN else ""

@@ -185,7 +185,7 @@ def _parsed(body: bytes) -> tuple[str, list[Any]]:
     try:
         envelope = board_bodies.OperationEnvelope.model_validate({**value, "boards": []})
     except ValidationError as error:
-        raise schema_violation(error) from None
+        raise schema_violation(error, fields=("operation", "boards")) from None
     return envelope.operation, parts
 
 

@@ -42,7 +42,9 @@ def operation_of(family: Family, value: Any) -> FamilyOperation:
     except ValidationError as error:
         if kept := _kept_by_a_change(value):
             raise Problem(ProblemType.SCHEMA_VIOLATION, f"{kept}: {NEVER_CHANGE}") from None
-        raise schema_violation(error, skip=1) from None  # the outermost part is the action
+        raise schema_violation(
+            error, skip=1, fields=board_bodies.FIELDS_OF_ACTIONS
+        ) from None  # the outermost part is the action
     except SettingRefused as refused:
         raise Problem(ProblemType.SCHEMA_VIOLATION, detail_of(refused)) from None
 

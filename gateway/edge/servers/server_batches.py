@@ -129,7 +129,9 @@ def _parse_or_problem(board: Board, server: ServerRequest, value: Any) -> Operat
         body = _OPERATION.validate_python(value)
         refuse_impossible(board, server, body)
     except ValidationError as error:
-        return schema_violation(error, skip=1)  # the outermost part is the action
+        return schema_violation(
+            error, skip=1, fields=bodies.FIELDS_OF_ACTIONS
+        )  # the outermost part is the action
     except Problem as problem:
         return problem
     return body

@@ -96,6 +96,15 @@ class DeleteBoard(Body):
     reason: Annotated[str, Field(min_length=1, max_length=REASON_LENGTH)]
 
 
+FIELDS_OF_ACTIONS: Final = {
+    "open": tuple(OpenBoard.model_fields),
+    "change": tuple(ChangeBoard.model_fields),
+    "close": tuple(TurnBoard.model_fields),
+    "reopen": tuple(TurnBoard.model_fields),
+    "delete": tuple(DeleteBoard.model_fields),
+}
+"""The fields of an operation on a board, by its action."""
+
 BoardOperation = Annotated[OpenBoard | ChangeBoard | TurnBoard | DeleteBoard, Field(discriminator="action")]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, RootModel, model_validator
 
@@ -199,6 +199,13 @@ class BatchedIncrement(NewIncrement):
 
     action: Literal["increment"]
 
+
+FIELDS_OF_ACTIONS: Final = {
+    "write": tuple(BatchedEntry.model_fields),
+    "remove": tuple(BatchedRemoval.model_fields),
+    "increment": tuple(BatchedIncrement.model_fields),
+}
+"""The fields of an operation of a batch, by its action."""
 
 BatchedOperation = Annotated[BatchedEntry | BatchedRemoval | BatchedIncrement, Field(discriminator="action")]
 

@@ -82,6 +82,9 @@ async def studio(settings: Settings) -> AsyncIterator[Studio]:
         yield Studio(harness, await registered(harness))
 
 
+CLOSE_A = {"action": "close", "board": "track.a"}
+
+
 def opening(name: str, **facts: Any) -> dict[str, Any]:
     return {"action": "open", "board": f"track.{name}", "title": name.title()} | facts
 
@@ -365,6 +368,23 @@ async def test_an_operation_that_is_known_with_other_content_is_named(studio: St
         assert status == answer.status
     assert "idempotency-mismatch" == answer.problem
     assert "lap-7: the operation id was used before, for something else" == answer.body["detail"]
+
+
+async def test_an_unknown_field_of_an_operation_is_refused_with_those_of_its_action(studio: Studio):
+    """Of a board's operation, of their request, and of an operation in a batch."""
+    [refused, unknown] = await studio.done(
+        {"action": "close", "board": "track.a", "raeson": "over"}, {"action": "shut", "board": "track.a"}
+    )
+    assert "raeson: unknown field; expected action, board, reason" == refused["problem"]["detail"]
+    assert unknown["problem"]["detail"].startswith("action: expected one of 'open', ")
+    whole = {"operation": "o", "boards": [CLOSE_A], "operatoin": "o"}
+    answer = await studio.harness.as_server(studio.private, "eu-1", BOARDS, whole)
+    assert "operatoin: unknown field; expected operation, boards" == answer.body["detail"]
+    await studio.done(opening("a"))
+    batch = [{"action": "remove", "operation": "o", "player": "ada", "raeson": "over"}]
+    answer = await studio.harness.as_server(studio.private, "eu-1", "/v1/boards/track.a/entries/batch", batch)
+    [error] = answer.body["errors"]
+    assert error["detail"].startswith("raeson: unknown field; expected operation, player, ")
 
 
 async def test_a_rollup_is_described_with_what_it_does(studio: Studio):
