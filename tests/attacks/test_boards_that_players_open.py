@@ -30,7 +30,7 @@ from tests.support.clock import ShiftedClock
 from tests.support.families import open_tracks, turn_tracks
 from tests.support.harness import Answer, Harness, Request, free_port, running_harness
 from tests.support.policies import a_family, write_policies
-from tests.support.stores import Store, on_both_ledgers
+from tests.support.stores import Store, on_both_if_thorough, on_both_ledgers
 from tests.support.valkey import ValkeyServer, running_valkey
 
 ROOT = Path(__file__).parents[2]
@@ -220,6 +220,7 @@ def signed(private: Ed25519PrivateKey, board: str, domain: str = "scoregate/boar
     return base64.b64encode(private.sign(f"{domain}{board}".encode())).decode()
 
 
+@on_both_if_thorough
 async def test_a_name_is_real_if_the_studio_signed_it(tmp_path: Path, valkey: ValkeyServer, store: Store):
     """Exactly this name, of this family, by a key of the policy; and it must be one that the policy allows."""
     first, second, stranger = (Ed25519PrivateKey.generate() for _ in range(3))
@@ -255,6 +256,7 @@ async def test_a_name_is_real_if_the_studio_signed_it(tmp_path: Path, valkey: Va
         assert 3 == (await game.rows())["boards"]
 
 
+@on_both_if_thorough
 async def test_the_client_and_the_how_to_sign_alike(tmp_path: Path, valkey: ValkeyServer, store: Store):
     """What a map server signs with either is what the edge takes, and the page's own example opens its board."""
     page = (ROOT / "docs" / "how-to" / "a-board-for-each-level.md").read_text(encoding="utf-8")
