@@ -22,6 +22,8 @@ from gateway.edge.routes import Route
 
 _CODE: Final = re.compile(r"`([^`]+)`")
 _REFERENCE: Final = re.compile(r"#/components/schemas/(\w+)")
+_PROBLEM_ROW: Final = re.compile(r"<tr>(?=\n<td><code>([a-z-]+)</code></td>)")
+_PROBLEMS: Final = frozenset(kind.slug for kind in ProblemType)
 _SIBLING: Final = re.compile(r"([a-z-]+)\.md(#.*)?")
 
 
@@ -132,7 +134,14 @@ def _chapter(file: Path) -> Chapter:
                 child.attrSet("href", _target(str(child.attrGet("href"))))
     # Markdown needs a heading for every column; an empty one is none to a screen reader.
     html = markdown.renderer.render(tokens, markdown.options, {}).replace("<th></th>", "<td></td>")
+    if file.stem == "problems":
+        html = _PROBLEM_ROW.sub(_with_anchor, html)
     return Chapter(file.stem, title, Markup(html), tuple(headings))  # noqa: S704 - a file of the product
+
+
+def _with_anchor(row: re.Match[str]) -> str:
+    """Return the beginning of a table's row with an anchor, if the row describes a problem."""
+    return f'<tr id="{row[1]}">' if row[1] in _PROBLEMS else row[0]
 
 
 def _target(link: str) -> str:

@@ -205,3 +205,10 @@ def test_who_may_call_is_said_by_the_scheme_of_their_credential():
     assert [schemes[route.caller] for route in ROUTES] == [
         OPERATIONS[(route.method, route.path)].get("security", []) for route in ROUTES
     ]
+
+
+async def test_each_problem_has_a_place_that_can_be_linked(harness: Harness):
+    """`/docs/problems#<its name>` is the row that describes it."""
+    page = (await harness.get("/docs/problems")).raw.decode()
+    assert sorted(kind.slug for kind in ProblemType) == sorted(re.findall(r'<tr id="([a-z-]+)">', page))
+    assert len(set(ids := re.findall(r' id="([^"]+)"', page))) == len(ids)
