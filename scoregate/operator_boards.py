@@ -19,12 +19,18 @@ from gateway.ledger.ledger import Ledger
 from gateway.recordings.assets import Assets
 from gateway.runtime.clock import wall_clock
 from gateway.runtime.settings import Settings
-from gateway.settlement.family_operations import BoardOpening, BoardRevision, FamilyOperation, perform
+from gateway.settlement.family_operations import (
+    BoardOpening,
+    BoardRevision,
+    BoardTurn,
+    FamilyOperation,
+    perform,
+)
 from gateway.wiring import open_recordings
 from policies.errors import SettingsError
 from policies.family import Family
 from policies.loader import Policies, load_policies
-from policies.opened_board import family_named_by
+from policies.opened_board import BoardState, family_named_by
 from replay.kit.runs import RunUnreadable, read_content
 from replay.simulators.board_content import Asset
 from scoregate.commands.common import OPERATOR, existing_ledger
@@ -34,9 +40,16 @@ DIGEST_PREFIX: Final = "sha256:"
 DONE: Final = frozenset({BoardOutcome.OPENED, BoardOutcome.CHANGED, BoardOutcome.SAME})
 """The outcomes that leave a board as the operation wants it."""
 
+TURNED: Final = {
+    BoardState.OPEN: "reopened",
+    BoardState.CLOSED: "closed",
+    BoardState.DELETED: "deleted",
+}
+"""What became of a board that was turned to a state."""
+
 
 class BoardAnswer(NamedTuple):
-    """What became of one operation: the board, `opened`, `changed`, `same`, or why not, and its version."""
+    """What became of one operation: the board, a word such as `opened`, or why not, and its version."""
 
     board: str
     outcome: str
@@ -78,7 +91,7 @@ class BoardOperator:
             work = perform(family, requests, actor=self.actor, at_ms=wall_clock())
             results = await self.ledger.write(work)
             for (place, request), result in zip(placed, results, strict=True):
-                answers[place] = _answer(request.board, result)
+                answers[place] = _answer(request, result)
         return [answers[place] for place in range(len(batch))]
 
     def _family_of(self, item: Mapping[str, Any]) -> Family:
@@ -148,9 +161,13 @@ def actor_here() -> str:
         return f"{OPERATOR}:{os.getuid()}"
 
 
-def _answer(board: str, result: BoardResult) -> BoardAnswer:
+def _answer(request: FamilyOperation, result: BoardResult) -> BoardAnswer:
+    board = request.board
     version = result.board.version if result.board else None
     if result.outcome in DONE:
-        return BoardAnswer(board, result.outcome.value, None, version, is_done=True)
+        word = result.outcome.value
+        if isinstance(request, BoardTurn) and result.outcome is BoardOutcome.CHANGED:
+            word = TURNED[request.state]
+        return BoardAnswer(board, word, None, version, is_done=True)
     detail = result.detail or ("no board has this name" if result.outcome is BoardOutcome.UNKNOWN else None)
     return BoardAnswer(board, "refused", detail, version)

@@ -56,11 +56,11 @@ async def _listed(
     from policies.opened_board import BoardState
     from scoregate.operator_boards import family_named
 
-    family = family_named(load_policies(settings.policies_dir), name)
     wanted = _one_of("--order", BoardOrder, order)
     chosen = [_one_of("--state", BoardState, state) for state in states] or READ_STATES
     boards: list[OpenedBoard] = []
-    async with existing_ledger(settings) as ledger:
+    async with existing_ledger(settings) as ledger:  # first: elsewhere there are other families
+        family = family_named(load_policies(settings.policies_dir), name)
         async for board in _boards(
             ledger, family, wanted, [_filter(family, text) for text in filters], chosen
         ):

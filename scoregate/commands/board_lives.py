@@ -60,8 +60,9 @@ def board_open(
     data_dir: DataDir = None,
 ) -> None:
     """Open a board of a family, or all boards of a file. Boards that are open so already stay as they are."""
-    given = {"title": title, "metadata": _object(metadata), "parameters": _object(parameters), "asset": asset}
-    given |= {"bounds": _object(bounds), "opens_at": opens_at, "closes_at": closes_at}
+    given = {"title": title, "asset": asset, "opens_at": opens_at, "closes_at": closes_at}
+    objects = {"metadata": metadata, "parameters": parameters, "bounds": bounds}
+    given |= {name: _object(name, text) for name, text in objects.items()}
     fields = {name: value for name, value in given.items() if value is not None}
     if (board is None) == (file is None) or (file and fields):
         raise SettingsError("name a board and say what it has, or give a file of boards with --from")
@@ -92,7 +93,7 @@ def board_change(
     for name, text in given.items():
         if text is not None:
             is_time = name.endswith("_at")
-            changes[name] = None if text == NONE else text if is_time else _object(text)
+            changes[name] = None if text == NONE else text if is_time else _object(name, text)
     if title is not None:
         changes["title"] = title
     if not changes:
@@ -195,7 +196,7 @@ def _facts(answer: BoardAnswer) -> Mapping[str, object]:
     }
 
 
-def _object(text: str | None) -> Any:
+def _object(name: str, text: str | None) -> Any:
     """Return the JSON that an option has or that is in the file it names. Raises SettingsError."""
     import json
 
@@ -206,4 +207,4 @@ def _object(text: str | None) -> Any:
             return json.loads(text)
         return json.loads(Path(text).read_text(encoding="utf-8"))
     except ValueError as error:
-        raise SettingsError(f"{text}: not a JSON object: {error}") from None
+        raise SettingsError(f"--{name}: {text}: not a JSON object: {error}") from None

@@ -166,7 +166,8 @@ def test_boards_are_listed_in_order_and_by_their_metadata(data: Path, monkeypatc
     [
         (("open",), "name a board and say what it has"),
         (("open", "track.a", "--from", "b.csv"), "name a board and say what it has"),
-        (("open", "track.a", "--title", "A", "--metadata", "{"), "{: not a JSON object"),
+        (("open", "track.a", "--title", "A", "--metadata", "{"), "--metadata: {: not a JSON object"),
+        (("change", "track.a", "--bounds", "{"), "--bounds: {: not a JSON object"),
         (("change", "track.a"), "say what to change"),
         (("list", "kart"), "no family kart; there is track"),
         (("list", "track", "--order", "size"), "--order: expected name, newest, played; got 'size'"),
@@ -241,3 +242,20 @@ def test_a_board_of_a_schedule_is_not_open_before_its_time(data: Path):
     midnights = [f"2098-12-{day}T00:00:00.000Z" for day in (24, 25, 26)]
     shown = sorted((row["opens_at"], row["closes_at"]) for row in rows("list", "daily"))
     assert [(midnights[0], midnights[1]), (midnights[1], midnights[2])] == shown
+
+
+def test_what_became_of_a_board_is_told_by_its_own_word(data: Path):
+    """Each of the commands has one; a board that is so already is the same."""
+    assert ["opened"] == [row["outcome"] for row in rows("open", "track.a", "--title", "A")]
+    told = [
+        rows(word, "track.a", "--reason", "r")[0]["outcome"]
+        for word in ("close", "close", "reopen", "delete")
+    ]
+    assert ["closed", "same", "reopened", "deleted"] == told
+
+
+def test_a_folder_without_a_ledger_is_told_before_its_families(tmp_path: Path):
+    """The families there are not those of the deployment that was meant."""
+    result = run("list", "level", "--data-dir", tmp_path / "none")
+    assert isinstance(result.exception, SettingsError)
+    assert "there is no ledger; --data-dir" in str(result.exception)
