@@ -26,13 +26,14 @@ def home_template() -> Template:
 
 
 def draw_home(edge: Edge) -> bytes:
-    """Return the HTML of the page for the boards in force."""
+    """Return the HTML of the page for the boards and families in force."""
     boards = edge.catalogue.of_files
     names = sorted(boards)
     return (
         home_template()
         .render(
             boards=[boards[name].policy for name in names[:MOST_BOARDS]],
+            families=[each.policy for _, each in sorted(edge.catalogue.families.items())][:MOST_BOARDS],
             left_out=max(0, len(names) - MOST_BOARDS),
             has_game=GAME_BOARD in boards and (edge.settings.arcade_dir / "index.html").is_file(),
         )

@@ -9,7 +9,7 @@ import pytest
 from gateway.edge.docs import home
 from gateway.runtime.settings import Settings
 from tests.support.harness import Harness, running_harness
-from tests.support.policies import a_policy, write_policies
+from tests.support.policies import a_family, a_policy, write_policies
 
 
 async def test_N11_the_first_page_shows_the_boards_that_there_are(settings: Settings, tmp_path: Path):
@@ -42,3 +42,16 @@ async def test_the_first_page_lists_no_more_boards_than_fit(
         text = (await harness.get("/")).raw.decode()
     assert "/v1/boards/sprint/entries" not in text
     assert '1 more are in <a href="/v1/boards">' in text
+
+
+async def test_the_first_page_shows_families_and_what_follows_from_them(settings: Settings, tmp_path: Path):
+    """Each family leads to the list of its boards, and nobody is said to write a rollup."""
+    world = {"board": "world", "title": "World", "writes": "derived", "rollup": {"family": "track"}}
+    family = a_family(title="<b>Tracks</b>", score={"maximum": 1000})
+    folder = write_policies(tmp_path / "own", family, world | {"score": {"maximum": 1000}})
+    async with running_harness(settings.model_copy(update={"policies_dir": folder})) as harness:
+        text = (await harness.get("/")).raw.decode()
+    assert 'href="/v1/families/track/boards"' in text
+    assert "&lt;b&gt;Tracks" in text
+    assert "nobody: it follows from a family" in text
+    assert "players" not in text
