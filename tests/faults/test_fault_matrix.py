@@ -226,12 +226,19 @@ REDIS = (
 )
 
 
-EVERY_ON_SQLITE = [("sqlite", point, stop) for point in REDIS] + [
-    ("sqlite", Point.BEFORE_PEND, kill),
-    ("sqlite", Point.AFTER_SETTLE, kill),
-    ("sqlite", Point.BEFORE_DISPATCH, empty),
-    ("sqlite", Point.AFTER_SETTLE, empty),
-    *thoroughly(*(("sqlite", point, fault) for point in REDIS for fault in (kill, empty))),
+ORDINARILY = {
+    (Point.BEFORE_PEND, kill),
+    (Point.AFTER_SETTLE, kill),
+    (Point.BEFORE_DISPATCH, empty),
+    (Point.AFTER_SETTLE, empty),
+}
+"""Redis stops at each of the points; killed and emptied it is at these, and in a thorough run at each."""
+
+EVERY_ON_SQLITE = [
+    ("sqlite", point, fault)
+    for point in REDIS
+    for fault in (stop, kill, empty)
+    if IS_THOROUGH or fault is stop or (point, fault) in ORDINARILY
 ]
 SOME_ON_POSTGRES = [
     ("postgres", Point.BEFORE_PEND, kill),
