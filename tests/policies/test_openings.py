@@ -54,7 +54,7 @@ def test_declared_boards_are_what_the_file_says(tmp_path: Path):
         ({"boards": {"a b": {"title": "T"}}}, "boards.a b", "of the form"),
         ({"boards": {"a": {}}}, "boards.a.title", "missing"),
         ({"boards": {"a": {"title": "T", "asset": "x"}}}, "boards.a.asset", "unknown"),
-        ({"boards": {"a": {"title": "T"}}, "names": "b"}, "boards.a", "no boards of this name"),
+        ({"boards": {"a": {"title": "T"}}, "names": "b"}, "boards.a", "does not match the family"),
         ({"boards": {"a": {"title": "T", "parameters": {"x": "y" * 4096}}}}, "boards.a.parameters", "4096"),
         ({"boards": {"a": {"title": "T", "metadata": {"x": 2**53}}}}, "boards.a.metadata", "beyond"),
         (
