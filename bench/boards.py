@@ -5,11 +5,13 @@
 For each number, a family's boards are opened in batches in an empty ledger. An edge, a steward and a worker
 then start beside a Valkey that knows nothing. Measured are: the rate of opening, the time until the edge
 listens, the memory (PSS) of each part, its processor time while nobody comes, the first read of boards that
-were never played and the second one, the first run on such boards from its ticket to its 202, a page of the
-family's boards from the middle of each order in the ledger, and the same memory and idle time again after
-`--used` boards got ten entries each from a trusted server, with a page of the boards on which one of the
-players stands. The parts count as idle once every event is sealed and shown, and every board that was used is
-built. The last line is `ratio R`: the median of a first read with the most boards over that with the fewest.
+were never played and the second one, the first run on such boards from its ticket to its 202, and a page of
+the family's boards from the middle of each order in the ledger. Then a trusted server's ten entries are
+written to each of `--used` boards, Redis knows nothing of them, and each is read until it is built there;
+memory and idle time follow again, with a page of the boards on which one of the players stands. The parts
+count as idle once every event is sealed and shown, and every board that was used is built; a steward still
+looks for anchors of new boards then. The last line is `ratio R`: the median of a first read with the most
+boards over that with the fewest.
 """
 
 from __future__ import annotations
