@@ -279,7 +279,8 @@ async def test_M07_the_content_security_policy_holds(visit: Any):
     """Injected scripts, handlers, styles, frames, evaluation and foreign requests are blocked by the browser."""
     visitor = await visit(script=NOTE_EVIL)
 
-    blocked = await visitor.page.evaluate(FOREIGN)
+    async with visitor.page.expect_console_message(lambda message: "404" in message.text):  # of the image
+        blocked = await visitor.page.evaluate(FOREIGN)
 
     expected = {
         "script-src-elem",
