@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from scoregate_client import ServerClient
-
-from gateway.ledger.queries import add_server_key
-from gateway.ledger.records import ServerKey
-from gateway.runtime.clock import wall_clock
 from gateway.runtime.settings import Settings
-from gateway.wiring import open_ledger
 from tests.support import boards
 from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer
@@ -81,15 +74,3 @@ _WIDE: Final = {
     "address": {"per_minute": 1_000_000, "burst": 100_000},
     "open_runs": 1000,
 }
-
-
-@asynccontextmanager
-async def server_client(deployment: FamilyDeployment) -> AsyncIterator[ServerClient]:
-    """Register a server's key, and yield its client once the edge knows it."""
-    key = Ed25519PrivateKey.generate()
-    public = key.public_key().public_bytes_raw()
-    async with open_ledger(deployment.settings) as ledger:
-        await ledger.write(add_server_key(ServerKey("bench", public, ("*",), wall_clock())))
-    await asyncio.sleep(3)  # edges read keys anew within two seconds
-    async with ServerClient(f"http://{deployment.authority}", "bench", key) as server:
-        yield server
