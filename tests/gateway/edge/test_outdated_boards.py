@@ -64,6 +64,16 @@ async def follow_rules(harness: Harness) -> None:
     harness.edge.outdated._looked_s = float("-inf")
 
 
+async def two_standings(harness: Harness) -> Studio:
+    """A studio with one board of its family on which ada has 10 and bob 25, under a rule that is noted."""
+    studio = Studio(harness, await registered(harness))
+    await studio.done(opening("a"))
+    for player, score in (("ada", 10), ("bob", 25)):
+        await studio.write("track.a", player, score)
+    await follow_rules(harness)
+    return studio
+
+
 async def make_warm(studio: Studio, board: str) -> None:
     """Bring a board of a family into Redis, as its readers do."""
     await studio.entries(board)
@@ -181,11 +191,7 @@ async def test_what_was_folded_and_could_not_be_built_is_built_before_anybody_re
 ):
     """A steward folds nothing twice for it, rollups wait for their family, and another one that takes over builds too."""
     async with running_harness(settings) as harness:
-        studio = Studio(harness, await registered(harness))
-        await studio.done(opening("a"))
-        for player, score in (("ada", 10), ("bob", 25)):
-            await studio.write("track.a", player, score)
-        await follow_rules(harness)
+        studio = await two_standings(harness)
         await make_warm(studio, "track.a")
     write_all(settings.policies_dir, order="ascending")
     folded, failing = [], {"track.a", "world"}
@@ -230,11 +236,7 @@ async def test_a_board_that_is_built_while_it_is_folded_is_built_again_before_an
 ):
     """It was in no store of readers when its steward looked, but will be, with what was read before the fold."""
     async with running_harness(settings) as harness:
-        studio = Studio(harness, await registered(harness))
-        await studio.done(opening("a"))
-        for player, score in (("ada", 10), ("bob", 25)):
-            await studio.write("track.a", player, score)
-        await follow_rules(harness)
+        await two_standings(harness)
     write_all(settings.policies_dir, order="ascending")
     async with running_harness(settings) as harness:
         board = await harness.edge.catalogue.board("track.a")
@@ -348,11 +350,7 @@ async def test_a_board_whose_final_ranks_are_of_another_rule_is_folded_anew_once
     """Its family is not read before that; a board that is reopened under the rule of its ranks is read at once."""
     clock = ShiftedClock()
     async with running_harness(settings, clock) as harness:
-        studio = Studio(harness, await registered(harness))
-        await studio.done(opening("a"))
-        for player, score in (("ada", 10), ("bob", 25)):
-            await studio.write("track.a", player, score)
-        await follow_rules(harness)
+        studio = await two_standings(harness)
         await close_for_good(studio, clock, "track.a")
         await studio.done({"action": "reopen", "board": "track.a"})
         harness.edge.outdated._looked_s = float("-inf")
