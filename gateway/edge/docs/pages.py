@@ -15,8 +15,9 @@ from aiohttp.typedefs import Handler
 
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.docs.drawn_pages import DESCRIPTION, load_pages
+from gateway.edge.docs.first_submission import fill_in
 from gateway.edge.docs.home import draw_home, home_template
-from gateway.edge.docs.sections import page_paths, reference_folder
+from gateway.edge.docs.sections import OVERVIEW, page_paths, reference_folder
 from gateway.edge.reads.read_budget import budgeted
 
 SECURITY: Final = {
@@ -93,9 +94,12 @@ def _serve(app: web.Application, path: str, body: bytes, content_type: str) -> N
 
 
 def _serve_drawn(app: web.Application, path: str, content_type: str) -> None:
-    async def page(_request: web.Request) -> web.Response:
+    async def page(request: web.Request) -> web.Response:
         pages = await asyncio.to_thread(_load_once)
-        return _page(pages[path], content_type)
+        body = pages[path]
+        if path == OVERVIEW:
+            body = fill_in(body, request.host, request.app[EDGE].catalogue.of_files)
+        return _page(body, content_type)
 
     app.router.add_get(path, budgeted(path, page))
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -12,11 +13,13 @@ from typing import Any, Final
 
 import orjson
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 from markupsafe import Markup, escape
 
 from gateway.edge.docs.drawing import environment
+from gateway.edge.docs.first_submission import AUTHORITY, BOARD, BUILD
 from gateway.edge.docs.openapi import common_refusals
-from gateway.edge.docs.sections import SHARED_PAGES, Section, reference_files, sections_of, slug_of
+from gateway.edge.docs.sections import OVERVIEW, SHARED_PAGES, Section, reference_files, sections_of, slug_of
 from gateway.edge.problems import PROBLEM_BASE, ProblemType
 from gateway.edge.routes import Route
 
@@ -24,7 +27,7 @@ _CODE: Final = re.compile(r"`([^`]+)`")
 _REFERENCE: Final = re.compile(r"#/components/schemas/(\w+)")
 _PROBLEM_ROW: Final = re.compile(r"<tr>(?=\n<td><code>([a-z-]+)</code></td>)")
 _PROBLEMS: Final = frozenset(kind.slug for kind in ProblemType)
-_SIBLING: Final = re.compile(r"([a-z-]+)\.md(#.*)?")
+_SIBLING: Final = re.compile(r"^([a-z-]+)\.md(#.*)?$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,7 @@ def draw_pages(document: dict[str, Any], routes: Sequence[Route], folder: Path) 
         "schemas": document["components"]["schemas"],
         "problems": sorted(ProblemType, key=_by_status),
         "problem_base": PROBLEM_BASE,
+        "example": {"authority": AUTHORITY, "board": BOARD, "build": BUILD},
         "refusals": _refusals,
         "place": _places(sections).__getitem__,
         "page_of": partial(_page_of, _models_of_bodies(document)),
@@ -62,7 +66,7 @@ def draw_pages(document: dict[str, Any], routes: Sequence[Route], folder: Path) 
     section_page, chapter_page = templates.get_template("routes.html"), templates.get_template("chapter.html")
     shared = {"refusals": "refusals.html", "bodies": "bodies.html", "answers": "bodies.html"}
     return (
-        {"/docs": templates.get_template("reference.html").render()}
+        {OVERVIEW: templates.get_template("reference.html").render()}
         | {f"/docs/routes-{section.slug}": section_page.render(section=section) for section in sections}
         | {
             f"/docs/routes-{page}": templates.get_template(shared[page]).render(page=page)
@@ -129,9 +133,8 @@ def _chapter(file: Path) -> Chapter:
                 title = text
             elif token.tag == "h2":
                 headings.append((slug_of(text), text))
-        for child in content.children or []:
-            if child.type == "link_open":
-                child.attrSet("href", _target(str(child.attrGet("href"))))
+        if content.children:
+            content.children = list(_led(content.children))
     # Markdown needs a heading for every column; an empty one is none to a screen reader.
     html = markdown.renderer.render(tokens, markdown.options, {}).replace("<th></th>", "<td></td>")
     if file.stem == "problems":
@@ -144,11 +147,28 @@ def _with_anchor(row: re.Match[str]) -> str:
     return f'<tr id="{row[1]}">' if row[1] in _PROBLEMS else row[0]
 
 
-def _target(link: str) -> str:
-    sibling = _SIBLING.fullmatch(link)
-    if sibling:
-        return f"/docs/{sibling[1]}{sibling[2] or ''}"
-    return link if link.startswith(("https://", "#")) else "/docs"
+def _led(tokens: Sequence[Token]) -> Iterator[Token]:
+    """Return tokens with links to pages of the edge; a link to any other file becomes its name."""
+    file = None
+    for token in tokens:
+        if token.type == "link_open":
+            link = str(token.attrGet("href"))
+            file = _unserved_file(link)
+            token.attrSet("href", _SIBLING.sub(r"/docs/\1\2", link))
+        if file is None:
+            yield token
+        elif token.type == "link_close":
+            yield Token("html_inline", "", 0, content=f" <small>[{escape(file)}]</small>")
+            file = None
+        elif token.type != "link_open":
+            yield token
+
+
+def _unserved_file(link: str) -> str | None:
+    """Return the path in the source of a file that no edge serves; None for any other link."""
+    if _SIBLING.fullmatch(link) or link.startswith(("https://", "#")):
+        return None
+    return posixpath.normpath(posixpath.join("docs/reference", link.partition("#")[0]))
 
 
 def _with_code(text: str) -> Markup:

@@ -11,6 +11,9 @@ from typing import Final
 from gateway.edge.routes import ROUTES, Caller, Route
 from gateway.runtime.settings import bundled_policies
 
+OVERVIEW: Final = "/docs"
+"""The page that leads to the others."""
+
 SHARED_PAGES: Final = ("refusals", "bodies", "answers")
 """Pages of the refusals, the bodies and the answers of all routes."""
 
@@ -40,7 +43,7 @@ def page_paths(folder: Path) -> list[str]:
     """Return the paths of all drawn pages. `folder` has the written references."""
     routes = [*(section.slug for section in sections_of(ROUTES)), *SHARED_PAGES]
     return [
-        "/docs",
+        OVERVIEW,
         *(f"/docs/routes-{slug}" for slug in routes),
         *(f"/docs/{file.stem}" for file in reference_files(folder)),
     ]
