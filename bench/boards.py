@@ -9,9 +9,8 @@ were never played and the second one, the first run on such boards from its tick
 the family's boards from the middle of each order in the ledger. Then a trusted server's ten entries are
 written to each of `--used` boards, Redis knows nothing of them, and each is read until it is built there;
 memory and idle time follow again, with a page of the boards on which one of the players stands. The parts
-count as idle once every event is sealed and shown, and every board that was used is built; a steward still
-looks for anchors of new boards then. The last line is `ratio R`: the median of a first read with the most
-boards over that with the fewest.
+count as idle once every event is sealed and shown, and every board that was used is built. The last line is
+`ratio R`: the median of a first read with the most boards over that with the fewest.
 """
 
 from __future__ import annotations

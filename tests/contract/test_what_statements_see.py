@@ -111,6 +111,8 @@ ALL_THE_SAME = {
         for take in ("sum", "best", "count")
         for order in ("ascending", "descending")
     },
+    ("derived.board_duties._PUT_ANCHOR", "standings"): "the window has anchors",
+    ("derived.board_duties._PUT_ANCHOR", "anchored_windows"): "the window has standings",
     ("standings.anchors._FOLD", "rank_anchors"): "a move at its very place is not ahead of an anchor",
     ("standings.anchors._FOLD", "rank_moves"): "a move at its very place is not ahead of an anchor",
 }

@@ -12,9 +12,10 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from sqlalchemy import Integer, bindparam, case, cast, delete, func, select, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.dialects.postgresql import Insert, insert
 
 from gateway.ledger.schema import Int64, Text, board_duties, standings
+from gateway.ledger.standings import anchors
 from gateway.ledger.transaction import Operation, Query, Transaction
 from gateway.runtime.lanes import ALL_LANES, LANES, lane_of
 
@@ -24,17 +25,22 @@ WHOLE_BOARD: Final = ""
 _d = board_duties.c
 _KEY: Final = ("duty", "board", "window")
 
-_put = insert(board_duties)
-_later, _earlier = _put.excluded.last_seq, _put.excluded.due_at_ms
-_PUT = Query(
-    _put.on_conflict_do_update(
+
+def _put(rows: Insert) -> Insert:
+    """Return the statement that puts rows, or merges them with those that are there."""
+    later, earlier = rows.excluded.last_seq, rows.excluded.due_at_ms
+    return rows.on_conflict_do_update(
         index_elements=_KEY,
         set_={
-            "due_at_ms": case((_earlier < _d.due_at_ms, _earlier), else_=_d.due_at_ms),
-            "last_seq": case((_later > _d.last_seq, _later), else_=_d.last_seq),
+            "due_at_ms": case((earlier < _d.due_at_ms, earlier), else_=_d.due_at_ms),
+            "last_seq": case((later > _d.last_seq, later), else_=_d.last_seq),
         },
     )
-)
+
+
+_given = select(*(bindparam(column.name, type_=column.type) for column in _d))
+_PUT = Query(_put(insert(board_duties)))
+_PUT_ANCHOR = Query(_put(insert(board_duties).from_select(_d.keys(), _given.where(anchors.MAY_NEED_TENDING))))
 _DUE = Query(
     select(_d.duty, _d.board, _d.window, _d.due_at_ms, _d.first_seq, _d.last_seq)
     .where(
@@ -80,8 +86,14 @@ class DueDuty(NamedTuple):
 
 
 async def note(tx: Transaction, duties: Iterable[DueDuty]) -> None:
-    """Note what becomes due, inside a transaction. The earlier time and the later event count."""
-    await tx.run_each(_PUT, [{**row._asdict(), "lane": lane_of(row.board)} for row in duties])
+    """Note what becomes due, inside a transaction. The earlier time and the later event count.
+
+    A look at the anchors of a window that is too small to need any is not noted.
+    """
+    rows = [{**row._asdict(), "lane": lane_of(row.board)} for row in duties]
+    await tx.run_each(_PUT, [row for row in rows if row["duty"] is not BoardDuty.ANCHOR])
+    looks = [{**row, "skipped": anchors.LEAST} for row in rows if row["duty"] is BoardDuty.ANCHOR]
+    await tx.run_each(_PUT_ANCHOR, looks)
 
 
 def noted(duties: Sequence[DueDuty]) -> Operation[None]:

@@ -27,6 +27,7 @@ from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
+    ColumnElement,
     Select,
     Table,
     bindparam,
@@ -35,6 +36,7 @@ from sqlalchemy import (
     delete,
     func,
     literal_column,
+    or_,
     select,
     tuple_,
     union_all,
@@ -71,6 +73,17 @@ FOLDED: Final = 1_000
 FOLDED_AT_ONCE: Final = 20_000
 SET_AT_ONCE: Final = 16
 """Moves folded, and anchors set, in one transaction: other writes wait some hundredths of a second for it."""
+
+MAY_NEED_TENDING: Final[ColumnElement[bool]] = or_(
+    select(anchored_windows.c.rule).where(*in_window(anchored_windows)).exists(),
+    select(standings.c.order_value)
+    .where(*in_window(standings), standings.c.score.is_not(None))
+    .order_by(standings.c.order_value, standings.c.member)
+    .limit(1)
+    .offset(bindparam("skipped"))
+    .exists(),
+)
+"""Whether the window bound as `board` and `window` has anchors, or more than `skipped` standings."""
 
 _put_move = insert(rank_moves)
 _PUT_MOVE = Query(

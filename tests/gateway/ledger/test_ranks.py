@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gateway.ledger.derived.board_duties import BoardDuty, DueDuty, due, noted, strike
 from gateway.ledger.sqlite.transaction import SqliteTransaction, drive
 from gateway.ledger.standings import anchors
 from gateway.ledger.standings.anchors import drop_anchors, respace, spacing_of, tend_anchors
@@ -196,6 +197,31 @@ async def test_ranks_are_exact_on_either_database(store: Store):
         await ledger.read(lambda tx: assert_as_sorted(tx, ranking, [*held.values()]))
         assert ([], []) == await ledger.read(spacing_of(ranking, "alltime"))
     assert 5 < len(await store.sql("SELECT * FROM rank_anchors"))
+
+
+async def test_a_look_at_anchors_is_noted_where_it_may_find_work(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+):
+    """Not of a window too small to have any, so that many small boards make nothing due; one that shrank has its own."""
+    monkeypatch.setattr(anchors, "LEAST", 2)
+    ranking = a_ranking()
+    look = DueDuty(BoardDuty.ANCHOR, ranking.policy.board, "alltime", 5, 1, 1)
+
+    async with open_in(store) as ledger:
+
+        async def noted_with(player: str, score: int | None, seq: int) -> list[DueDuty]:
+            standing = a_standing(player, score, seq, seq, ranking)
+            await ledger.write(lambda tx: put(tx, ranking, standing))
+            await ledger.write(noted([look, look._replace(window="daily:20261123")]))
+            rows = await ledger.read(due(BoardDuty.ANCHOR, now_ms=5, count=9))
+            await ledger.write(strike(rows))
+            return rows
+
+        scores = [("ada", 1), ("bob", 1), ("cy", None)]
+        assert [[], [], []] == [await noted_with(*each, seq) for seq, each in enumerate(scores, start=1)]
+        assert [look] == await noted_with("cy", 1, 4)
+        await ledger.write(tend_anchors(ranking, "alltime"))
+        assert [look] == await noted_with("cy", None, 5)
 
 
 @pytest.mark.parametrize("many", [200, 1600])

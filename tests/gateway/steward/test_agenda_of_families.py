@@ -13,6 +13,7 @@ from gateway.ledger.boards.lookups import boards_named
 from gateway.ledger.derived.board_duties import BoardDuty, DueDuty, due, noted
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.schema import board_duties, progress
+from gateway.ledger.standings import anchors
 from gateway.ledger.transaction import Query, Transaction
 from gateway.runtime.settings import Settings
 from gateway.settlement.settle import Decision, settle
@@ -92,6 +93,21 @@ async def test_the_season_of_a_rollup_ends_with_those_of_its_boards(season: Seas
     assert [] == await season.due(BoardDuty.ARCHIVE)
     season.now_ms += 40 * 86_400_000
     assert [BOARDS[0], "world"] == await season.due(BoardDuty.ARCHIVE)
+
+
+async def test_a_run_makes_a_look_at_anchors_due_where_they_may_need_one(
+    season: Season, monkeypatch: pytest.MonkeyPatch
+):
+    """On its board and the rollup, once they are large: a hundred thousand small boards make none due."""
+    monkeypatch.setattr(agenda, "SAMPLED_EVENTS", 1)
+    await season.follow()
+    await season.play(BOARDS[0])
+    await season.follow()
+    assert [] == await season.due(BoardDuty.ANCHOR)
+    monkeypatch.setattr(anchors, "LEAST", 0)
+    await season.play(BOARDS[1])
+    await season.follow()
+    assert [BOARDS[1], "world"] == await season.due(BoardDuty.ANCHOR)
 
 
 async def test_all_boards_of_a_family_are_noted_when_its_policy_is_new(

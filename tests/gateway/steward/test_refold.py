@@ -12,6 +12,7 @@ from gateway.ledger import index_pages
 from gateway.ledger.derived import board_duties
 from gateway.ledger.derived.board_duties import WHOLE_BOARD, BoardDuty, DueDuty
 from gateway.ledger.derived.folded_rules import BegunFold, end_fold, mark_all
+from gateway.ledger.standings import anchors
 from gateway.steward.archive import refold as refolding
 from gateway.steward.archive.refold import RefoldCounts, refold_board
 from gateway.steward.audits.top_check import TopCheck
@@ -96,6 +97,7 @@ async def test_what_comes_to_the_top_by_another_order_is_looked_at(
 ):
     """Nothing happened on the board that would say so; what the first players make due is noted if it is killed then."""
     monkeypatch.setattr(refolding, "PLAYERS", 1)
+    monkeypatch.setattr(anchors, "LEAST", 0)
     await duty.fill()
     while await duty.steward.see_to_top():
         pass
