@@ -46,6 +46,13 @@ class Ledger(Protocol):
         """
         ...
 
+    async def version(self) -> object:
+        """Return a value that equals an earlier one only if nothing was committed in between.
+
+        It costs less than any read. Raises LedgerUnavailable.
+        """
+        ...
+
     @property
     def is_refusing(self) -> bool:
         """Return whether the database just failed to store a submission, and has stored none since."""

@@ -15,6 +15,7 @@ from gateway.runtime.failpoints import Point, reach
 from gateway.runtime.settings import Settings
 from gateway.steward.dispatch import AUDITS_AT_ONCE, JobQueue, VerificationQueue, jobs_of, shared_out
 from gateway.steward.due_work import SLICE, DueWork
+from gateway.steward.looks import LOOK_MS, Looks
 from validators.verification_priority import URGENT
 
 
@@ -29,12 +30,12 @@ class Dispatcher:
         self._ledger = ledger
         self._jobs = jobs
         self._clock = clock
+        self._looks = Looks(ledger, longest_ms=LOOK_MS, clock=clock)
         self._due = DueWork(ledger, catalogue, clock=clock)
 
     async def dispatch(self) -> int:
         """Queue waiting submissions and return how many; each comes due again until it is settled."""
-        # One read for all kinds: an idle steward asks twenty times a second.
-        if not await self._ledger.read(work.is_due_for_workers(now_ms=self._clock())):
+        if not await self._looks.at(self._is_due):
             return 0
         await self._assess()
         rooms = await self._jobs.rooms()
@@ -46,6 +47,10 @@ class Dispatcher:
         for queue, job in shared_out(jobs, rooms):
             by_queue[queue].append(job)
         return sum([await self._hand_out(queue, batches) for queue, batches in by_queue.items()])
+
+    async def _is_due(self) -> bool:
+        """Return whether anything is due that workers do: one read for all kinds of it."""
+        return await self._ledger.read(work.is_due_for_workers(now_ms=self._clock()))
 
     async def _hand_out(self, queue: VerificationQueue, jobs: Sequence[Sequence[OutboxRow]]) -> int:
         reach(Point.BEFORE_DISPATCH)

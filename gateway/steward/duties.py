@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing, nullcontext
+from functools import partial
 from typing import Final, Protocol
 
 from gateway.catalogue.catalogue import Catalogue
@@ -24,6 +25,7 @@ from gateway.steward.index.layout_upgrade import LayoutUpgrade
 from gateway.steward.index_duties import IndexDuties
 from gateway.steward.leases import DutyLease, StewardLeases
 from gateway.steward.ledger_duties import LedgerDuties
+from gateway.steward.looks import LOOK_MS, REST_MS, Looks
 from gateway.steward.outbox_duties import OutboxDuties
 from gateway.steward.pauses import (
     ANCHOR_S,
@@ -160,12 +162,20 @@ class Steward:
             group = await stack.enter_async_context(asyncio.TaskGroup())
             group.create_task(self.leases.keep())
             group.create_task(self.presence.keep())
-            group.create_task(self._for_ever(self.derive_from_log, POLL_S * 10, DutyLease.DERIVATIONS))
-            group.create_task(self._for_ever(self.derive_from_changes, POLL_S * 10, DutyLease.DERIVATIONS))
-            group.create_task(self._for_ever(self.deliver, POLL_S * 10, DutyLease.DELIVERIES))
+            group.create_task(
+                self._for_ever(self.derive_from_log, POLL_S * 10, DutyLease.DERIVATIONS, rest_ms=REST_MS)
+            )
+            group.create_task(
+                self._for_ever(self.derive_from_changes, POLL_S * 10, DutyLease.DERIVATIONS, rest_ms=LOOK_MS)
+            )
+            group.create_task(
+                self._for_ever(self.deliver, POLL_S * 10, DutyLease.DELIVERIES, rest_ms=LOOK_MS)
+            )
             group.create_task(self._for_ever(self.repair_derived, REPAIR_S, DutyLease.DERIVATIONS))
             group.create_task(self._for_ever(self.dispatch, POLL_S, DutyLease.DISPATCH))
-            group.create_task(self._for_ever(self.project, POLL_S * 10, DutyLease.PROJECTION))
+            group.create_task(
+                self._for_ever(self.project, POLL_S * 10, DutyLease.PROJECTION, rest_ms=LOOK_MS)
+            )
             group.create_task(self._for_ever(self.reconcile, self._settings.reconcile_s))
             group.create_task(self._for_ever(self.see_to_cold, COLD_S))
             group.create_task(self._for_ever(self.anchor, ANCHOR_S))
@@ -175,9 +185,9 @@ class Steward:
             group.create_task(self._for_ever(self.archive, ARCHIVE_S))
             group.create_task(self._for_ever(self.keep_tails, EXACT_RANKS_S))
             group.create_task(self._for_ever(self.draw_audits, AUDIT_S))
-            group.create_task(self._for_ever(self.see_to_top, TOP_S))
-            group.create_task(self._for_ever(self.recall, TOP_S, DutyLease.RECALLS))
-            group.create_task(self._for_ever(self.roll_up, ROLLUP_S, DutyLease.ROLLUPS))
+            group.create_task(self._for_ever(self.see_to_top, TOP_S, rest_ms=REST_MS))
+            group.create_task(self._for_ever(self.recall, TOP_S, DutyLease.RECALLS, rest_ms=REST_MS))
+            group.create_task(self._for_ever(self.roll_up, ROLLUP_S, DutyLease.ROLLUPS, rest_ms=REST_MS))
             group.create_task(self._for_ever(self.follow_rules, RULES_S, DutyLease.ROLLUPS))
             group.create_task(self._for_ever(self.open_boards, BOARDS_S, DutyLease.BOARDS))
             group.create_task(self._for_ever(self.close_boards, BOARDS_S, DutyLease.BOARDS))
@@ -287,15 +297,28 @@ class Steward:
         return await self._derivations.repair()
 
     async def _for_ever(
-        self, duty: Callable[[], Awaitable[int]], pause_s: float, lease: DutyLease | None = None
+        self,
+        duty: Callable[[], Awaitable[int]],
+        pause_s: float,
+        lease: DutyLease | None = None,
+        *,
+        rest_ms: int = 0,
     ) -> None:
-        """Do a duty again and again: under its lease, or under the leases of the lanes that it works on."""
+        """Do a duty again and again: under its lease, or under the leases of the lanes that it works on.
+
+        After it found nothing, it rests for `rest_ms`, or until anything is committed.
+        """
         task, unexpected = asyncio.current_task(), 0
+        step = (
+            partial(Looks(self._unfenced_ledger, longest_ms=rest_ms, clock=self._clock).at, duty)
+            if rest_ms
+            else duty
+        )
         while True:
             done = 0
             try:
                 with self.leases.working(lease) if lease else nullcontext(enter_result=True) as is_ours:
-                    done = await duty() if is_ours else 0
+                    done = await step() if is_ours else 0
                 unexpected = 0
                 self.failures.clear(duty.__name__, "")
             except LeaseLost:

@@ -81,6 +81,10 @@ class FencedLedger:
         """Return the result of `work` on one consistent snapshot."""
         return await self._ledger.read(work, kind)
 
+    async def version(self) -> object:
+        """Return a value that equals an earlier one only if nothing was committed in between."""
+        return await self._ledger.version()
+
     @property
     def is_refusing(self) -> bool:
         """Return whether the database just failed to store a submission, and has stored none since."""

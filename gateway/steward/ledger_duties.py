@@ -26,6 +26,7 @@ from gateway.steward.audits.top_check import TopCheck
 from gateway.steward.failures import Failures
 from gateway.steward.index.anchoring import Anchoring
 from gateway.steward.leases import DutyLease, StewardLeases
+from gateway.steward.looks import REST_MS, Looks
 from gateway.steward.rounds import Round, Step
 from policies.errors import LeaseLost
 from policies.loader import Board
@@ -66,6 +67,7 @@ class LedgerDuties:
         self._leases = leases
         self._outdated = OutdatedBoards(ledger, catalogue, ReadKind.DUTIES)
         self._agenda = Agenda(ledger, catalogue, clock=clock)
+        self._following = Looks(ledger, longest_ms=REST_MS, clock=clock)
         self._archiving = Round("archive", failures)
         self._tops = Round("see_to_top", failures)
         self._audits = Round("draw_audits", failures)
@@ -112,7 +114,7 @@ class LedgerDuties:
         # Without the agenda's lease another steward follows it, and these lanes stay this one's.
         with suppress(LeaseLost), self._leases.working(DutyLease.AGENDA) as is_ours:
             if is_ours:
-                await self._agenda.follow()
+                await self._following.at(self._agenda.follow)
         now_ms = self._clock() if now_ms is None else now_ms
         return await self._ledger.read(
             board_duties.due(duty, now_ms=now_ms, count=TAKEN, lanes=self._leases.lanes_held())

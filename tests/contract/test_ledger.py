@@ -425,3 +425,22 @@ async def test_I23_a_ledger_that_the_next_version_has_widened_still_serves_this_
         if row.submission_id != "before"
     ]
     assert None is not await ledger.read(queries.receipt("after"))
+
+
+async def test_a_version_says_whether_anything_was_committed(store: Store, ledger: Ledger):
+    """It stays the same while everybody only reads, and each commit changes it, whoever made it."""
+    pairs = []
+    for _ in range(5):  # PostgreSQL tidies up in transactions of its own
+        before = await ledger.version()
+        await ledger.read(queries.newest_seq())
+        pairs.append((before, await ledger.version()))
+    assert any(before == after for before, after in pairs)
+    versions = [await ledger.version()]
+    await ledger.append(new_submission("own"))
+    versions.append(await ledger.version())
+    async with open_in(store) as other:
+        versions.append(await ledger.version())
+        await other.append(new_submission("another's"))
+        versions.append(await ledger.version())
+    assert versions[0] != versions[1]
+    assert versions[2] != versions[3]

@@ -53,6 +53,9 @@ _SYNCHRONOUS: Final = (
 )
 """Makes commits durable. Settings that are stronger than `on` stay."""
 
+_VERSION: Final = "SELECT pg_current_snapshot()::text"
+"""The transactions that a reader sees: each that writes has a number."""
+
 _REFUSALS: Final = (OSError, TimeoutError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError)
 """Errors of the driver when it cannot connect."""
 
@@ -125,6 +128,20 @@ class PostgresLedger(GroupedWrites):
             raise  # a wrong statement is our bug, not the ledger's absence
         finally:
             queue.leave()
+
+    async def version(self) -> object:
+        """Return a value that equals an earlier one only if nothing was committed in between.
+
+        Other databases of the server change it too. Raises LedgerUnavailable.
+        """
+        try:
+            async with self._borrowed() as connection:
+                with driver_boundary():
+                    return await connection.fetchval(_VERSION)
+        except Exception as error:
+            if is_fault(error):
+                raise LedgerUnavailable(f"PostgreSQL: {describe(error)}") from error
+            raise
 
     @asynccontextmanager
     async def _borrowed(self) -> AsyncIterator[Any]:

@@ -93,6 +93,15 @@ class SqliteLedger(GroupedWrites):
             raise LedgerUnavailable("the ledger is closed")
         return await self._reads.read(work, kind)
 
+    async def version(self) -> object:
+        """Return a value that equals an earlier one only if nothing was committed in between.
+
+        Raises LedgerUnavailable.
+        """
+        if self._is_closing:
+            raise LedgerUnavailable("the ledger is closed")
+        return self._reads.version()
+
     def _connect(self, busy_timeout_s: float | None = None) -> sqlite3.Connection:
         connection = sqlite3.connect(
             self._path,

@@ -1,0 +1,141 @@
+"""A steward's looks for work: none is repeated that can find nothing new, and none is missed that can."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from gateway.ledger.ledger import Ledger
+from gateway.steward.looks import LOOK_MS, Looks
+from tests.support.clock import ShiftedClock
+from tests.support.deployment import eventually
+from tests.support.duty import Duty
+
+
+class Versions:
+    """A ledger of which only the version is asked."""
+
+    def __init__(self) -> None:
+        self.now = 0
+
+    async def version(self) -> object:
+        return self.now
+
+
+class Desk:
+    """Looks at something that may be there, and counts them."""
+
+    def __init__(self) -> None:
+        self.ledger, self.clock = Versions(), ShiftedClock()
+        ledger: Any = self.ledger
+        self.looks = Looks(ledger, longest_ms=LOOK_MS, clock=self.clock)
+        self.found, self.count, self.commits_meanwhile = 0, 0, 0
+
+    async def look(self) -> int:
+        self.count += 1
+        self.ledger.now += self.commits_meanwhile
+        return self.found
+
+    async def at(self) -> int:
+        return await self.looks.at(self.look)
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+async def test_a_look_that_found_nothing_is_not_repeated_until_a_commit(desk: Desk):
+    """The next one after any commit is a look again."""
+    assert [0, 0, 0] == [await desk.at() for _ in range(3)]
+    assert 1 == desk.count
+    desk.ledger.now += 1
+    desk.found = 7
+    assert 7 == await desk.at()
+
+
+async def test_a_look_that_found_something_is_repeated(desk: Desk):
+    """What it left may be still there, whether anything is committed or not."""
+    desk.found = 7
+    assert [7, 7] == [await desk.at() for _ in range(2)]
+    assert 2 == desk.count
+
+
+async def test_what_is_committed_during_a_look_is_looked_at(desk: Desk):
+    """The look may have missed it."""
+    desk.commits_meanwhile = 1
+    await desk.at()
+    desk.commits_meanwhile = 0
+    await desk.at()
+    await desk.at()
+    assert 2 == desk.count
+
+
+@pytest.mark.parametrize("seconds", [LOOK_MS / 1000, -3600], ids=["time passed", "the clock was put back"])
+async def test_a_look_is_repeated_when_time_may_have_brought_work(desk: Desk, seconds: float):
+    """What is due later needs no commit, and a clock that leapt does not say how long ago a look was."""
+    await desk.at()
+    desk.clock.shift(seconds)
+    await desk.at()
+    assert 2 == desk.count
+
+
+async def test_a_look_that_failed_is_repeated(desk: Desk):
+    """Nobody knows what it would have found, also when the one before found nothing."""
+
+    async def failing() -> int:
+        raise ZeroDivisionError
+
+    await desk.at()
+    desk.clock.shift(LOOK_MS / 1000)
+    with pytest.raises(ZeroDivisionError):
+        await desk.looks.at(failing)
+    desk.clock.shift(-LOOK_MS / 1000)
+    await desk.at()
+    assert 2 == desk.count
+
+
+async def test_an_idle_steward_asks_once_what_is_due_and_hands_out_a_run_at_once(
+    duty: Duty, monkeypatch: pytest.MonkeyPatch
+):
+    """Twenty rounds a second cost one read in all while nothing is committed."""
+    reads = _counted_reads(duty.ledger, monkeypatch)
+    monkeypatch.setattr(duty.steward._dispatcher._looks, "_clock", lambda: 0)
+    assert [0, 0, 0] == [await duty.steward.dispatch() for _ in range(3)]
+    assert 1 == len(reads)
+    await duty.append("run-1")
+    assert 1 == await duty.steward.dispatch()
+
+
+async def test_a_duty_that_found_nothing_rests_until_a_commit(duty: Duty, monkeypatch: pytest.MonkeyPatch):
+    """It goes on asking whether anything was committed, and works once that is so."""
+    calls, rounds, version = [], [], duty.ledger.version
+
+    async def idle() -> int:
+        calls.append(1)
+        return 0
+
+    async def counted() -> object:
+        rounds.append(1)
+        return await version()
+
+    monkeypatch.setattr(duty.ledger, "version", counted)
+    running = asyncio.create_task(duty.steward._for_ever(idle, 0.01, rest_ms=3_600_000))
+    await eventually(lambda: len(rounds) > 5)
+    assert 1 == len(calls)
+    await duty.append("run-1")
+    await eventually(lambda: len(calls) > 1)
+    running.cancel()
+
+
+def _counted_reads(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    reads, read = [], ledger.read
+
+    async def counted(*arguments: Any) -> Any:
+        reads.append(arguments)
+        return await read(*arguments)
+
+    monkeypatch.setattr(ledger, "read", counted)
+    return reads
