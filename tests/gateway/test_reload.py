@@ -301,17 +301,18 @@ async def test_N03_boards_are_listed_by_pages(harness: Harness):
     folder = harness.edge.settings.policies_dir
     write_policies(folder, *(a_policy(f"b-{number:03}") for number in range(120)))
     put_in_force(harness.edge, load_policies(folder))
-    pages, cursor = [], ""
+    pages, after, cursor = [], "", ""
     while cursor is not None:
-        page = (await harness.get(f"/v1/boards?limit=50&cursor={cursor}")).body
+        page = (await harness.get(f"/v1/boards?limit=50{after}")).body
         pages.append([each["board"] for each in page["boards"]])
         cursor = page["next"]
+        after = f"&cursor={cursor}"
     plain = (await harness.get("/v1/boards")).body
 
     assert [50, 50, 22] == [len(each) for each in pages]
     assert sorted(harness.edge.catalogue.of_files) == [each for page in pages for each in page]
-    assert (100, "b-098") == (len(plain["boards"]), plain["next"])
-    for query in ("cursor=B", "cursor=a/b", "limit=0", "limit=101"):
+    assert 100 == len(plain["boards"])
+    for query in ("cursor=", "cursor=b-098", "limit=0", "limit=101"):
         answer = await harness.get(f"/v1/boards?{query}")
         assert (422, "schema-violation") == (answer.status, answer.problem)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from aiohttp import web
@@ -10,23 +9,22 @@ from aiohttp import web
 from gateway.edge.context import EDGE
 from gateway.edge.http.request import board_of, whole_number
 from gateway.edge.http.responses import board_info, json_response
-from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reads.page_cache import revalidated
 from gateway.edge.wire import read_models
 
 PAGE_LIMIT: Final = 100
-BOARD_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,47}")
+
+_LISTED: Final = ("boards",)
 
 
 async def list_boards(request: web.Request) -> web.Response:
-    """Return a page of the boards, by name. A cursor is the name of the last board of a page."""
-    edge, after = request.app[EDGE], request.query.get("cursor", "")
+    """Return a page of the boards, by name."""
+    edge = request.app[EDGE]
+    [after] = edge.cursors.place_in(request, _LISTED) or [""]
     limit = whole_number(request, "limit", PAGE_LIMIT, 1, PAGE_LIMIT)
-    if after and not BOARD_NAME.fullmatch(after):
-        raise Problem(ProblemType.SCHEMA_VIOLATION, "cursor: expected the `next` of a page of boards")
     names = edge.catalogue.names_after(after, limit + 1)
     shown = [board_info(edge.catalogue.of_files[name], edge.builds) for name in names[:limit]]
-    following = names[limit - 1] if len(names) > limit else None
+    following = edge.cursors.next_of(_LISTED, names[limit - 1 : limit] if len(names) > limit else None)
     return revalidated(request, json_response(read_models.BoardList(boards=shown, next=following)))
 
 

@@ -4,15 +4,17 @@ A cursor names the place of an entry, not its rank, so the entries behind it sta
 or go ahead of it. It contains nothing that a page does not show, so it is authenticated but not encrypted.
 Each is valid for one board, window, kind of rank and rule of order, and has one spelling.
 
-A list of boards has cursors too, whose tag also covers the list: its family, order and filters.
+Lists of boards, families, windows and achievements have cursors too. Their tag also covers which list it is:
+none accepts a cursor of another.
 """
 
 from __future__ import annotations
 
 import hmac
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import orjson
 from aiohttp import web
@@ -42,6 +44,9 @@ _Form = tuple[
 """Version of the form, board, window, kind of rank, rule of order; then the place, and the side of it."""
 
 _FORM: Final[TypeAdapter[_Form]] = TypeAdapter(_Form)
+
+Listed = Sequence[object]
+"""Which list: its kind, and all that decides what is in it and in which order, as JSON has it."""
 
 _FROM_THE_END: Final = Cut(BoardPlace(2**53, "z"), is_behind=False)
 """Ahead of a place that is behind every entry: the last page, for an offset beyond it."""
@@ -100,6 +105,27 @@ class Cursors:
             self.text(board, Cursor(window, ranks, following)) if following else None,
             self.text(board, Cursor(window, ranks, preceding)) if preceding else None,
         )
+
+    def next_of(self, listed: Listed, place: Sequence[object] | None) -> str | None:
+        """Return the cursor of the page of a list that goes on behind a place; None without one."""
+        return self.signed(orjson.dumps(place), orjson.dumps(listed)) if place else None
+
+    def place_in(self, request: web.Request, listed: Listed, parameter: str = "cursor") -> list[Any] | None:
+        """Return the place that `next_of` was given for this list; None if the query has no cursor.
+
+        Raises `schema-violation` for a text that is no cursor of this list.
+        """
+        text = request.query.get(parameter)
+        if text is None:
+            return None
+        try:
+            place: list[Any] = orjson.loads(self.content_of(text, orjson.dumps(listed)))
+        except ValueError:
+            detail = (
+                f"{parameter}: expected the `next` of a page of this list, in its order and with its filters"
+            )
+            raise _violation(detail) from None
+        return place
 
     def signed(self, content: bytes, of: bytes = b"") -> str:
         """Return `content` with a tag, as text. The tag covers `of` too, which the text does not contain."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
-import orjson
 from aiohttp import web
 
 from gateway.edge.context import EDGE
@@ -22,18 +20,17 @@ from policies.family import Family
 FILTER_PREFIX: Final = "metadata."
 """The beginning of a query parameter that filters by a metadata field."""
 
-_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,47}")
+_LISTED: Final = ("families",)
 
 
 async def list_families(request: web.Request) -> web.Response:
-    """Return a page of the families, by name. A cursor is the name of the last family of a page."""
-    edge, after = request.app[EDGE], request.query.get("cursor", "")
+    """Return a page of the families, by name."""
+    edge = request.app[EDGE]
+    [after] = edge.cursors.place_in(request, _LISTED) or [""]
     limit = whole_number(request, "limit", PAGE_LIMIT, 1, PAGE_LIMIT)
-    if after and not _NAME.fullmatch(after):
-        raise Problem(ProblemType.SCHEMA_VIOLATION, "cursor: expected the `next` of a page of families")
     names = sorted(name for name in edge.catalogue.families if name > after)
     shown = [_family_shown(edge.catalogue.families[name]) for name in names[:limit]]
-    following = names[limit - 1] if len(names) > limit else None
+    following = edge.cursors.next_of(_LISTED, names[limit - 1 : limit] if len(names) > limit else None)
     return revalidated(request, json_response(board_answers.FamilyList(families=shown, next=following)))
 
 
@@ -41,12 +38,13 @@ async def list_family_boards(request: web.Request) -> web.Response:
     """Return a page of a family's boards: by name, by newest, or by most played of late."""
     edge, family = request.app[EDGE], family_of(request)
     order, filters = _order_of(request), list(_filters_of(request, family))
-    listed = orjson.dumps(("boards", family.name, order, sorted(filters)))
+    listed = ("boards", family.name, order, sorted(filters))
+    place = edge.cursors.place_in(request, listed)
     page = await edge.ledger.read(
         boards_of_family(
             family.name,
             order=order,
-            after=_cursor_of(request, listed),
+            after=BoardCursor(*place) if place else None,
             filters=filters,
             count=whole_number(request, "limit", 25, 1, PAGE_LIMIT),
         ),
@@ -55,7 +53,7 @@ async def list_family_boards(request: web.Request) -> web.Response:
     shown = board_answers.FamilyBoards(
         family=family.name,
         boards=[opened_board_shown(board) for board in page.boards],
-        next=edge.cursors.signed(orjson.dumps((*page.next,)), listed) if page.next else None,
+        next=edge.cursors.next_of(listed, page.next and (*page.next,)),
     )
     return revalidated(request, json_response(shown))
 
@@ -93,15 +91,3 @@ def _filters_of(request: web.Request, family: Family) -> Iterator[tuple[str, str
         if fault := kind.fault_of(request.query[name]):
             raise Problem(ProblemType.SCHEMA_VIOLATION, f"{name}: {fault}")
         yield field, request.query[name]
-
-
-def _cursor_of(request: web.Request, listed: bytes) -> BoardCursor | None:
-    """Return the cursor of the query. Raises `schema-violation` for one that no page of this list gave."""
-    text = request.query.get("cursor")
-    if text is None:
-        return None
-    try:
-        return BoardCursor(*orjson.loads(request.app[EDGE].cursors.content_of(text, listed)))
-    except ValueError:
-        detail = "cursor: expected the `next` of a page of this family, in this order and with these filters"
-        raise Problem(ProblemType.SCHEMA_VIOLATION, detail) from None

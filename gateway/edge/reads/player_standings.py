@@ -46,7 +46,7 @@ from policies.choices import RankKind, WindowKind
 from policies.errors import IndexNotWhole, IndexUnavailable
 from policies.loader import Board, Family
 from policies.model import Policy
-from policies.opened_board import BOARD_NAME_LENGTH, is_name_in_family
+from policies.opened_board import BOARD_NAME_LENGTH
 from policies.windows import FOREVER_MS, window_at, window_named
 
 PAGE_LIMIT: Final = 100
@@ -57,7 +57,6 @@ INDEXED_AT_ONCE: Final = 16
 """Boards whose index is asked at once."""
 
 _PLAYER: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_CURSOR: Final = re.compile(r"([a-z]{1,10}(?::[0-9W]{4,14})?)~([A-Za-z0-9_.-]{1,113})")
 _NAME: Final = re.compile(rf"[A-Za-z0-9_.-]{{1,{BOARD_NAME_LENGTH}}}")
 
 
@@ -72,7 +71,8 @@ class _Place(NamedTuple):
 async def list_family_standings(request: web.Request) -> web.Response:
     """Return a page of the boards of a family on which a player stands, with the player's ranks."""
     edge, family, player = request.app[EDGE], family_of(request), _player_of(request)
-    window, after = _begin_of(request, family)
+    listed = ("standings", family.name, player)
+    window, after = _begin_of(request, family, edge.cursors.place_in(request, listed))
     kind = _rank_kind(family.template, request)
     count = whole_number(request, "limit", 25, 1, PAGE_LIMIT)
     await refuse_outdated(edge.outdated, family.name)
@@ -88,7 +88,7 @@ async def list_family_standings(request: web.Request) -> web.Response:
         player=player,
         window=window,
         standings=list(shown.values()),
-        next=f"{window}~{page.next}" if page.next else None,
+        next=edge.cursors.next_of(listed, page.next and (window, page.next)),
     )
     return revalidated(request, json_response(answer, headers=reader.headers))
 
@@ -245,26 +245,22 @@ def _outcome(
     )
 
 
-def _begin_of(request: web.Request, family: Family) -> tuple[str, str]:
-    """Return the window of the query, and the board after which the page begins."""
+def _begin_of(request: web.Request, family: Family, place: Sequence[str] | None) -> tuple[str, str]:
+    """Return the window of the query, and the board after which the page begins. `place` is the cursor's."""
     now_ms, policy = request.app[EDGE].clock(), family.template
-    text, queried = request.query.get("cursor"), request.query.get("window")
-    if text is None:
+    queried = request.query.get("window")
+    if place is None:
         window = readable_window(policy, queried or WindowKind.ALLTIME.value, now_ms)
         if window is None:
             kinds = ", ".join(kind.value for kind in policy.windows)
             detail = f"window: expected one of {kinds}, or a window that is not archived yet"
             raise Problem(ProblemType.NOT_FOUND, detail)
         return window, ""
-    match = _CURSOR.fullmatch(text)
-    if not match or not is_name_in_family(match[2]) or not match[2].startswith(f"{family.name}."):
-        raise _violation("cursor: expected the `next` of a page of this family")
-    if queried not in (None, match[1], match[1].partition(":")[0]):
-        raise _violation(f"cursor: belongs to the window {match[1]}")
-    if ":" in match[1] or match[1] == WindowKind.ALLTIME.value:
-        window = readable_window(policy, match[1], now_ms)
-        if window is not None:
-            return window, match[2]
+    begun, after = place
+    if queried not in (None, begun, begun.partition(":")[0]):
+        raise _violation(f"cursor: belongs to the window {begun}")
+    if window := readable_window(policy, begun, now_ms):
+        return window, after
     raise _violation("cursor: its window is no longer kept")
 
 

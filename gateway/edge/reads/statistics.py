@@ -26,7 +26,6 @@ from policies.errors import IndexUnavailable
 PAGE_LIMIT: Final = 100
 
 _PLAYER: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_CURSOR: Final = re.compile(r"([0-9]{1,15})\.([A-Za-z0-9:_-]{1,64})")
 _FROM_THE_NEWEST: Final = (2**53, "")
 
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -88,13 +87,15 @@ async def list_achievements(request: web.Request) -> web.Response:
     edge, player = request.app[EDGE], request.match_info["player"]
     if not _PLAYER.fullmatch(player):
         raise Problem(ProblemType.NOT_FOUND, "no player can have this id")
-    before, after = _cursor(request)
+    listed = ("achievements", player)
+    before, after = edge.cursors.place_in(request, listed, "after") or _FROM_THE_NEWEST
     count = whole_number(request, "limit", 25, 1, PAGE_LIMIT)
     achievements = await edge.ledger.read(
         achievements_of(player, before=before, after=after, count=count + 1), ReadKind.PAGES
     )
     page = achievements[:count]
-    following = f"{page[-1].seq}.{page[-1].window}" if len(achievements) > count else None
+    last = page[-1] if len(achievements) > count else None
+    following = edge.cursors.next_of(listed, last and (last.seq, last.window))
     return json_response(
         read_models.AchievementPage(
             player=player, achievements=[_shown(achievement) for achievement in page], next=following
@@ -110,16 +111,6 @@ def _shown(reached: Achievement) -> read_models.AchievementShown:
         submission=reached.submission_id,
         at=rfc3339(reached.at_ms),
     )
-
-
-def _cursor(request: web.Request) -> tuple[int, str]:
-    text = request.query.get("after")
-    if text is None:
-        return _FROM_THE_NEWEST
-    match = _CURSOR.fullmatch(text)
-    if not match:
-        raise Problem(ProblemType.SCHEMA_VIOLATION, "after: expected the `next` of the page before")
-    return int(match[1]), match[2]
 
 
 def _choice(request: web.Request, name: str, default: Choice) -> Choice:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -23,7 +22,6 @@ from policies.windows import FOREVER_MS, Window, window_at
 
 PAGE_LIMIT: Final = 100
 
-_CURSOR: Final = re.compile(r"([0-9]{1,16})\.(alltime|[a-z]{1,10}:[0-9W]{1,20})")
 _FROM_THE_LAST: Final = (FOREVER_MS, "~")
 
 
@@ -31,7 +29,9 @@ async def list_windows(request: web.Request) -> web.Response:
     """Return a page of a board's windows; the current ones are on the first page."""
     edge, board = request.app[EDGE], await board_of(request)
     kinds = _kinds_of(request)
-    before = _cursor_of(request)
+    listed = ("windows", board.name, kinds)
+    place = edge.cursors.place_in(request, listed, "after")
+    before = (place[0], place[1]) if place else _FROM_THE_LAST
     count = whole_number(request, "limit", 25, 1, PAGE_LIMIT)
     kind = kinds[0] if len(kinds) == 1 else None
     archived = await edge.ledger.read(
@@ -42,7 +42,7 @@ async def list_windows(request: web.Request) -> web.Response:
     shown = read_models.WindowList(
         board=board.name,
         windows=current + [_shown(window) for window in archived[:count]],
-        next=f"{last.end_ms}.{last.window}" if last else None,
+        next=edge.cursors.next_of(listed, last and (last.end_ms, last.window)),
     )
     return revalidated(request, json_response(shown))
 
@@ -90,13 +90,3 @@ def _kinds_of(request: web.Request) -> list[WindowKind]:
         expected = ", ".join(kind.value for kind in WindowKind)
         raise Problem(ProblemType.SCHEMA_VIOLATION, f"kind: expected one of {expected}")
     return kinds
-
-
-def _cursor_of(request: web.Request) -> tuple[int, str]:
-    text = request.query.get("after")
-    if text is None:
-        return _FROM_THE_LAST
-    match = _CURSOR.fullmatch(text)
-    if not match:
-        raise Problem(ProblemType.SCHEMA_VIOLATION, "after: expected the `next` of the page before")
-    return int(match[1]), match[2]

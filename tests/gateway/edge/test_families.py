@@ -397,14 +397,14 @@ async def test_a_rollup_is_described_with_what_it_does(studio: Studio):
 async def test_the_families_are_listed_with_their_filters_and_rollups(studio: Studio):
     """By name, a page at a time; a family that is not there is not found."""
     page = (await studio.harness.get("/v1/families?limit=1")).body
-    assert (["level"], "level") == ([family["family"] for family in page["families"]], page["next"])
-    page = (await studio.harness.get("/v1/families?limit=1&cursor=level")).body
+    assert ["level"] == [family["family"] for family in page["families"]]
+    page = (await studio.harness.get(f"/v1/families?limit=1&cursor={page['next']}")).body
     assert page["next"] is None
     [track] = page["families"]
     assert {"country": "text", "length": "integer", "is_wet": "boolean"} == track["filters"]
     assert (["cup", "world"], "servers") == (track["rollups"], track["opened_by"])
     assert 404 == (await studio.harness.get("/v1/families/car/boards")).status
-    assert 422 == (await studio.harness.get("/v1/families?cursor=A")).status
+    assert 422 == (await studio.harness.get("/v1/families?cursor=level")).status
 
 
 async def test_a_key_of_a_family_opens_its_boards_and_writes_to_them(studio: Studio):

@@ -1,0 +1,69 @@
+"""Cursors of lists: each list takes back its own, and refuses all others in one way."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+
+from tests.gateway.edge.test_families import Studio, opening, settings, studio
+from tests.support.harness import Harness
+
+__all__ = ["settings", "studio"]
+
+ACHIEVEMENTS = "/v1/players/{}/achievements?after="
+WINDOWS = "/v1/boards/track.a/windows?{}after="
+LISTS = {
+    "/v1/boards?cursor=": (("boards",), ["cup"]),
+    "/v1/families?cursor=": (("families",), ["level"]),
+    "/v1/families/track/boards?cursor=": (("boards", "track", "name", []), ["track.a", 0, 0]),
+    "/v1/families/track/players/ada/standings?cursor=": (
+        ("standings", "track", "ada"),
+        ["alltime", "track.a"],
+    ),
+    ACHIEVEMENTS.format("ada"): (("achievements", "ada"), [3, "daily:20261101"]),
+    ACHIEVEMENTS.format("bob"): (("achievements", "bob"), [3, "daily:20261101"]),
+    WINDOWS.format(""): (
+        ("windows", "track.a", ["alltime", "daily", "weekly", "monthly", "season"]),
+        [1, "alltime"],
+    ),
+    WINDOWS.format("kind=daily&"): (("windows", "track.a", ["daily"]), [1, "daily:20261101"]),
+}
+"""Each list, with what it signs and a place in it."""
+
+
+async def refusal(harness: Harness, path: str) -> tuple[int, str, str]:
+    answer = await harness.get(path)
+    parameter = path.rpartition("=")[0].rpartition("?")[2].rpartition("&")[2]
+    return answer.status, answer.problem, answer.body["detail"].removeprefix(parameter)
+
+
+async def test_a_list_takes_no_cursor_but_its_own(studio: Studio):
+    """Not that of another list, player or kind of window, nor of a board's entries; its own is a page."""
+    await studio.done(opening("a"), opening("b"))
+    for player in ("ada", "bob"):
+        await studio.write("track.a", player, 5)
+    cursors = studio.harness.edge.cursors
+    own = {path: cursors.next_of(*each) for path, each in LISTS.items()}
+    entries = (await studio.harness.get("/v1/boards/track.a/entries?limit=1")).body["next"]
+    expected = (
+        422,
+        "schema-violation",
+        ": expected the `next` of a page of this list, in its order and with its filters",
+    )
+    for path, cursor in own.items():
+        answer = await studio.harness.get(path + cursor)
+        assert 200 == answer.status, (path, answer.raw)
+        for other in {*own.values(), entries} - {cursor}:
+            assert expected == await refusal(studio.harness, path + other), path
+        status, problem, _ = await refusal(studio.harness, f"/v1/boards/track.a/entries?cursor={cursor}")
+        assert (422, "schema-violation") == (status, problem)
+
+
+@pytest.mark.parametrize("path", LISTS)
+@pytest.mark.parametrize("text", ["", "x", "cup", "é", "1.alltime", "alltime~track.a", "9" * 400, "\x00"])
+async def test_what_no_page_gave_is_refused(studio: Studio, path: str, text: str):
+    """Whatever it is, as `schema-violation` by the name of the parameter."""
+    await studio.done(opening("a"))
+    status, problem, detail = await refusal(studio.harness, path + quote(text))
+    assert (422, "schema-violation", True) == (status, problem, detail.startswith(": expected the `next`"))
