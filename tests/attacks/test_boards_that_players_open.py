@@ -20,6 +20,8 @@ from pydantic import SecretStr
 from scoregate_client import ScoregateClient, sign_board_name
 
 from gateway.edge.auth.tokens import Bearer, Role
+from gateway.edge.context import Edge
+from gateway.edge.submissions import first_runs
 from gateway.ledger.boards.lookups import boards_named
 from gateway.ledger.transaction import Operation
 from gateway.runtime.settings import Settings
@@ -313,6 +315,23 @@ async def test_a_run_that_is_refused_opens_nothing(tmp_path: Path, valkey: Valke
             len(game.one.edge.catalogue.cache), len(game.one.edge.openings), len(game.one.edge.parts.cache),
         )  # fmt: skip
         assert OPENED == await game.told("track.monza")
+
+
+async def test_a_board_that_ended_meanwhile_takes_no_run_of_who_opened_it(
+    tmp_path: Path, valkey: ValkeyServer, store: Store, monkeypatch: pytest.MonkeyPatch
+):
+    """Nor of those who waited for it: each run is for the board as it is once it is open."""
+    async with deployed(tmp_path, valkey, store, a_family(opened_by="players", names="[a-z]+")) as game:
+        opening = first_runs._open
+
+        async def open_and_close(edge: Edge, *about: Any) -> None:
+            await opening(edge, *about)
+            await turn_tracks(edge.ledger, ["track.monza"], BoardState.CLOSED)
+
+        monkeypatch.setattr(first_runs, "_open", open_and_close)
+        told = await asyncio.gather(*(game.told("track.monza", player) for player in ("ada", "bob")))
+        assert [(403, "board-closed")] * 2 == told
+        assert OPENED == await game.told("track.spa", "dee"), "another board is as it was opened"
 
 
 async def test_a_ledger_that_fails_leaves_a_whole_board_or_none(

@@ -7,6 +7,7 @@ import itertools
 import math
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +185,15 @@ async def test_I07_a_ledger_that_fails_after_the_decision_does_not_take_it_back(
 
     [outcome] = await settle(FailsAtTheSecond(), Shown(), board, [decision("run", State.PROMOTED)])
     assert Change is type(outcome)
+
+
+async def test_a_worker_that_has_not_learnt_of_a_board_uses_up_no_attempt(ledger: SqliteLedger):
+    """It leaves the submission to others, who may have it at once, and as if nobody had tried."""
+    await ledger.append(new_submission("run"))
+    lease = partial(work.lease_all, ["run"], now_ms=NOON_MS, lease_ms=1000)
+    assert [[]] * 3 == [await ledger.write(lease(boards={"another"})) for _ in range(3)]
+    [leased] = await ledger.write(lease(boards={"tiny"}))
+    assert (1, 1) == (leased.attempt, leased.submission.attempt)
 
 
 async def test_I12_two_workers_that_finish_one_job_settle_it_once(

@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.ledger.seals.proofs import check_proof, prove
+from gateway.ledger.seals.chain import seal_of
+from gateway.ledger.seals.leaves import entry_of
+from gateway.ledger.seals.merkle import leaf_hash
+from gateway.ledger.seals.proofs import Proof, ProvenEvent, check_proof, prove
 from gateway.ledger.seals.signing_keys import PublicKeys, SealKey, read_public_keys
 from gateway.steward.seals.sealing import seal_key_of
 from policies.errors import LedgerTampered, ProofInvalid, SettingsError
@@ -109,6 +112,28 @@ async def test_M09_a_proof_that_says_something_else_does_not_hold(sealed: Sealed
     for text in (b"", b"{}", b"\xff", b"[" * 100_000, b"null", written + b"\n", written.strip()):
         with pytest.raises(ProofInvalid):
             check_proof(text, sealed.keys)
+
+
+def test_M09_the_life_of_a_board_is_proven_by_its_own_events_alone():
+    """What its players did there is no part of it, though sealed: a run's event, or a rollup's of a player."""
+    key = SealKey(bytes(32))
+
+    def proof_of_life(**facts: str) -> bytes:
+        event = {
+            "seq": 1,
+            "board": "track.monza",
+            "submission_id": "",
+            "player": "",
+            "to_state": "closed",
+            **facts,
+        }
+        seal = seal_of(key, None, [leaf_hash(entry_of(event, None))], at_ms=1)
+        return Proof(board="track.monza", events=[ProvenEvent(event=event, path=[], seal=seal)]).written()
+
+    assert check_proof(proof_of_life(), PublicKeys(key.public_key))
+    for other in ({"submission_id": "run-1"}, {"player": "ada"}, {"board": "track.spa"}):
+        with pytest.raises(ProofInvalid, match="belongs to another board"):
+            check_proof(proof_of_life(**other), PublicKeys(key.public_key))
 
 
 async def test_M09_what_is_not_as_it_was_sealed_is_not_proven(sealed: SealedLedger):

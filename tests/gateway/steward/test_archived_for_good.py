@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from gateway.ledger.archive import freezing
+from gateway.ledger.archive.windows import ArchiveStage
 from gateway.ledger.players import joins
 from gateway.ledger.players.joins import CHANGES_KEPT
 from gateway.settlement.joins import set_joined
@@ -106,6 +108,24 @@ def test_B08_a_window_with_a_late_write_every_few_seconds_has_its_revision_in_bo
         waited_ms, at = waited_ms + 12_000, at + 1
     assert archiving.QUIET_MS < waited_ms <= archiving.LONGEST_MS + 12_000
     shelf.settle_down()
+    shelf.assert_archived(name)
+
+
+def test_B08_a_window_that_changed_since_a_steward_looked_keeps_its_standings():
+    """Or the next revision would lack who came late: what is removed is folded again from the earlier one alone."""
+    shelf = Shelf(a_board(windows=["alltime", "daily"]))
+    shelf.score("one", "ada", 3)
+    shelf.submit("late", "bob", 5)
+    name = shelf.window().name
+    shelf.clock.at_ms = shelf.window().expires_at_ms
+    shelf.settle_down()
+    seen = shelf.archived(name)
+    assert seen is not None
+    assert (ArchiveStage.FROZEN, 0, ["ada"]) == (seen.stage, seen.changed_seq, players(shelf, name))
+    shelf.decide("late", State.PROMOTED)
+    assert 0 == shelf.do(freezing.thin_slice(seen, count=9))
+    shelf.settle_down()
+    assert ["bob", "ada"] == players(shelf, name)
     shelf.assert_archived(name)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
@@ -159,6 +160,25 @@ async def test_heads_are_appended_where_the_setting_says(hands: Hands, tmp_path:
 
     assert await hands.seal() == [Seal.model_validate_json(line) for line in path.read_bytes().splitlines()]
     assert 0 == await export_checkpoints(hands.ledger, path)
+
+
+async def test_heads_are_on_the_disk_before_anybody_is_told(
+    hands: Hands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """All lines of an export; one without a new head syncs nothing."""
+    path = tmp_path / "heads"
+    await hands.append(1, 8)
+    assert [4, 4] == [await hands.sealer.step() for _ in range(2)]
+    fsync, synced = os.fsync, list[int]()
+
+    def noted(descriptor: int) -> None:
+        fsync(descriptor)
+        if Path(f"/proc/self/fd/{descriptor}").readlink() == path:
+            synced.append(len(path.read_bytes().splitlines()))
+
+    monkeypatch.setattr(os, "fsync", noted)
+    assert [2, 0] == [await export_checkpoints(hands.ledger, path) for _ in range(2)]
+    assert [2] == synced
 
 
 async def test_a_torn_line_of_heads_is_written_again(hands: Hands, tmp_path: Path):
