@@ -58,6 +58,8 @@ RANKS_TO_LOSE = 100
 """Entries that a board with `exact_ranks` keeps in reserve, so that a loss does not send it to the ledger
 each time."""
 
+CRON_FIELDS = 5
+
 SEASONS_LOOKED_AT = 24
 """Seasons that are checked for a minimum length."""
 
@@ -260,6 +262,8 @@ class Policy(PolicySection):
     def _whole_seasons(cls, cron: str | None) -> str | None:
         if cron is None:
             return None
+        if len(cron.split()) != CRON_FIELDS:  # a sixth is of seconds, which no name of a window has
+            raise ValueError(_fault_of_season(cron))
         try:
             turns = CronSim(cron, SEASONS_FROM)
             begins = [next(turns) for _ in range(SEASONS_LOOKED_AT)]

@@ -82,6 +82,11 @@ OPEN = [
         "expected a cron expression of five fields",
     ),
     (
+        {"season": "0 0 1 * *", "windows": ["season"]},
+        {"season": "0 0 0 1 * *", "windows": ["season"]},
+        "expected a cron expression of five fields",
+    ),
+    (
         {"season": "0 0 29 2 *", "windows": ["season"]},
         {"season": "0 0 31 2 *", "windows": ["season"]},
         "none of its months has this day",
