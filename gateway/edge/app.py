@@ -19,7 +19,14 @@ from gateway.edge.docs import pages
 from gateway.edge.http.expectation import check_expectation
 from gateway.edge.http.request import strict_query
 from gateway.edge.live.feed_request import SEATS
-from gateway.edge.problems import COMMON_HEADERS, Problem, ProblemType, problem_response, remove_server_header
+from gateway.edge.problems import (
+    COMMON_HEADERS,
+    LOGGED,
+    Problem,
+    ProblemType,
+    problem_response,
+    remove_server_header,
+)
 from gateway.edge.reads.page_cache import PAGES, PageCache
 from gateway.edge.reads.read_budget import BUDGET, ReadBudgets, budgeted
 from gateway.edge.reads.rule_gate import refusing_outdated
@@ -37,6 +44,7 @@ _PLAIN_PATH: Final = re.compile(rf"/(?:{_SEGMENT}(?:/{_SEGMENT})*+/?)?")
 """The form of all served paths. Ids need no escapes, so no route has a path with `%`, `..`, `//` or `;`."""
 
 _NO_PATH: Final = "no such path; see /docs"
+_NO_INDEX: Final = "the index does not answer, and this cannot be read from the ledger"
 
 _HTTP_PROBLEMS: Final = {
     400: ProblemType.MALFORMED_REQUEST,
@@ -93,7 +101,9 @@ def refuse_expectations(handler: _RequestHandler) -> _RequestHandler:
             return await handler(request)
         except web.HTTPExpectationFailed:
             assert isinstance(request, web.Request)
-            response = _refuse(request, Problem(ProblemType.EXPECTATION_FAILED))
+            response = _refuse(
+                request, Problem(ProblemType.EXPECTATION_FAILED, "Expect: expected 100-continue")
+            )
             response.force_close()
             return response
 
@@ -131,17 +141,18 @@ async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
         return _refuse(request, _without_ledger(error))
     except IndexUnavailable as error:
         _log.warning(Event.INDEX_DOWN, error=str(error))
-        return _refuse(request, Problem(ProblemType.DEPENDENCY_UNAVAILABLE))
+        return _refuse(request, Problem(ProblemType.DEPENDENCY_UNAVAILABLE, _NO_INDEX))
     except Exception as error:  # noqa: BLE001 - the server goes on; each of these is a bug
         event_id = report(FaultPlace.REQUEST, error, route=_route_name(request))
-        return _refuse(request, Problem(ProblemType.INTERNAL, instance=f"urn:scoregate:event:{event_id}"))
+        instance = f"urn:scoregate:event:{event_id}"
+        return _refuse(request, Problem(ProblemType.INTERNAL, LOGGED, instance=instance))
 
 
 def _without_ledger(error: LedgerUnavailable) -> Problem:
     if isinstance(error, LedgerOverloaded):
         return overload_problem()
     _log.error(Event.LEDGER_DOWN, error=str(error))
-    return Problem(ProblemType.REDUCED_CAPACITY)
+    return Problem(ProblemType.REDUCED_CAPACITY, "the ledger does not answer")
 
 
 @contextmanager
@@ -176,7 +187,7 @@ def _check_target(request: web.Request) -> None:
     if not _PLAIN_PATH.fullmatch(target.partition("?")[0]):
         raise Problem(ProblemType.NOT_FOUND, _NO_PATH)
     if request.method not in _SAFE and request.headers.get("Early-Data") == "1":
-        raise Problem(ProblemType.TOO_EARLY)
+        raise Problem(ProblemType.TOO_EARLY, "send it again once the handshake is done")
 
 
 def _refuse(request: web.Request, problem: Problem) -> web.Response:
@@ -195,7 +206,7 @@ def _problem_of(error: web.HTTPException) -> Problem:
         return Problem(kind, _NO_PATH)
     if allow := error.headers.get("Allow"):
         return Problem(kind, f"expected {', '.join(allow.split(','))}", headers={"Allow": allow})
-    return Problem(kind)
+    return Problem(kind, error.reason)
 
 
 def _route_name(request: web.Request) -> str:

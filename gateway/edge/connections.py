@@ -18,7 +18,7 @@ from gateway.edge.admission.seats import Seats
 from gateway.edge.admission.send_backlog import SendBacklog, SendBuffer
 from gateway.edge.app import build_app, refuse_expectations
 from gateway.edge.context import Edge
-from gateway.edge.problems import Problem, ProblemType, problem_response
+from gateway.edge.problems import LOGGED, Problem, ProblemType, problem_response
 from gateway.edge.shutdown import drain, stop_listening
 from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import Event, logger
@@ -296,13 +296,12 @@ class Connection(web.RequestHandler):
         """
         if isinstance(exc, ConnectionError) or request.writer.output_size:
             raise ConnectionResetError
-        kind = (
-            ProblemType.HEADERS_TOO_LARGE if isinstance(exc, LineTooLong) else ProblemType.MALFORMED_REQUEST
-        )
-        problem = Problem(kind)
+        problem = Problem(ProblemType.MALFORMED_REQUEST, "expected a request of HTTP/1.1")
+        if isinstance(exc, LineTooLong):
+            problem = Problem(ProblemType.HEADERS_TOO_LARGE, "expected shorter lines before the body")
         if status >= ProblemType.INTERNAL.status:
             event_id = report(FaultPlace.REQUEST, exc or RuntimeError("the library gave no error"))
-            problem = Problem(ProblemType.INTERNAL, instance=f"urn:scoregate:event:{event_id}")
+            problem = Problem(ProblemType.INTERNAL, LOGGED, instance=f"urn:scoregate:event:{event_id}")
         response = problem_response(problem)
         response.force_close()
         return response

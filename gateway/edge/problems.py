@@ -14,6 +14,9 @@ from gateway.runtime.clock import duration_text
 from gateway.runtime.telemetry import PROBLEMS
 
 PROBLEM_BASE = "https://scoregate.dev/problems/"
+
+LOGGED = "the log of the edge says more, under the same `instance`"
+"""The detail of an `internal-error`."""
 """Prefix of every `type` URI, which identifies a problem and need not resolve (RFC 9457, §3.1.1)."""
 
 TOO_MANY: Final = 429

@@ -13,7 +13,7 @@ from typing import Final
 
 import orjson
 
-from gateway.edge.admission.shedding import RETRY_S
+from gateway.edge.admission.shedding import OVERLOADED, RETRY_S
 from gateway.edge.problems import COMMON_HEADERS, PROBLEM_BASE, ProblemType
 from gateway.runtime.telemetry import PROBLEMS
 
@@ -25,7 +25,9 @@ _FRAMING: Final = re.compile(
 """Fields by which a message may end elsewhere, or its connection may end or change its protocol."""
 
 _KIND: Final = ProblemType.REDUCED_CAPACITY
-_BODY: Final = orjson.dumps({"type": PROBLEM_BASE + _KIND.slug, "title": _KIND.title, "status": _KIND.status})
+_BODY: Final = orjson.dumps(
+    {"type": PROBLEM_BASE + _KIND.slug, "title": _KIND.title, "status": _KIND.status, "detail": OVERLOADED}
+)
 _FIELDS: Final = {
     **COMMON_HEADERS,
     "Cache-Control": "no-store",

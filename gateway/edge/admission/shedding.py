@@ -39,6 +39,8 @@ WINDOW_S: Final = 0.2
 NEWEST_WEIGHT: Final = 0.5
 """The weight of the newest window in the rate."""
 
+OVERLOADED: Final = "more writes arrive than can be answered in time"
+
 RETRY_S: Final = (1, 5)
 """The range of `Retry-After`, drawn for each refusal so that clients do not return together."""
 
@@ -187,7 +189,7 @@ class Entrance:
 def overload_problem() -> Problem:
     """Return the refusal of a write that cannot be answered in time."""
     retry_s = random.randint(*RETRY_S)  # noqa: S311 - no secret depends on it
-    return Problem(ProblemType.REDUCED_CAPACITY, headers={"Retry-After": str(retry_s)})
+    return Problem(ProblemType.REDUCED_CAPACITY, OVERLOADED, headers={"Retry-After": str(retry_s)})
 
 
 VISIT: Final = web.RequestKey("visit", Visit)

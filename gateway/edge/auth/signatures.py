@@ -37,6 +37,8 @@ ED25519 = "ed25519"
 COMPONENTS = ("@method", "@authority", "@path", "@query", "content-type", "content-digest")
 MAX_LIFETIME_S = 300
 
+FRESH_NONCE: Final = "nonce: expected another one for another request"
+
 _INVALID: Final = (
     "no key that is known here signed exactly this request: the key may be unknown or revoked, or something "
     "signed was changed on the way; operators see the registered keys with `scoregate key list`"

@@ -140,7 +140,7 @@ def ledger_refusals_as_problems() -> Iterator[None]:
     except KeyRevoked:
         raise signatures.invalid_signature() from None
     except NonceReused:
-        raise Problem(ProblemType.NONCE_REUSED) from None
+        raise Problem(ProblemType.NONCE_REUSED, signatures.FRESH_NONCE) from None
     except OperationReused as error:
         raise Problem(ProblemType.IDEMPOTENCY_MISMATCH, str(error)) from None
 

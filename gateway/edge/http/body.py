@@ -83,7 +83,7 @@ def announced_octets(request: web.Request, limit: int) -> int:
 def _check_head(request: web.Request, limit: int, patterns: Sequence[re.Pattern[str]], expected: str) -> None:
     """Refuse a body by what the head of its request says."""
     if "Content-Encoding" in request.headers:
-        raise Problem(ProblemType.CONTENT_ENCODING_NOT_ALLOWED)
+        raise Problem(ProblemType.CONTENT_ENCODING_NOT_ALLOWED, "Content-Encoding: expected none")
     framing = request.headers.getall("Transfer-Encoding", [])
     if framing and (request.version != HttpVersion11 or [each.lower() for each in framing] != ["chunked"]):
         detail = "Transfer-Encoding: expected `chunked` alone, over HTTP/1.1"  # RFC 9112, §6.1
@@ -112,7 +112,10 @@ async def _receive(
                 await invite_body(request)
                 body = await _read_within(request, limit, patience, bytes_s, count)
     except TimeoutError:
-        raise Problem(ProblemType.REQUEST_TIMEOUT) from None
+        detail = f"expected the body within {edge.settings.body_timeout_s:g} s"
+        if bytes_s < math.inf:
+            detail += f" and a second for every {bytes_s:g} bytes"
+        raise Problem(ProblemType.REQUEST_TIMEOUT, detail) from None
     except (ConnectionError, web.RequestPayloadError) as error:
         # The stream keeps its error, and the error its frames with the body, until the collector finds them.
         # And an error of a client that left would have aiohttp's task and frame keep each other.

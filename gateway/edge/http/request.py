@@ -138,7 +138,7 @@ def moderator_of(request: web.Request, board: str) -> Bearer:
     if bearer.role is not Role.MODERATOR:
         raise Problem(ProblemType.SCOPE_FORBIDDEN, "a moderator's token is needed")
     # Not `scope-forbidden`, which would tell a moderator that the submission exists on another board.
-    raise Problem(ProblemType.NOT_FOUND)
+    raise Problem(ProblemType.NOT_FOUND, "there is nothing here that this token may moderate")
 
 
 def client_name(edge: Edge, request: web.Request) -> str:

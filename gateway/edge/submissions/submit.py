@@ -10,6 +10,7 @@ from functools import partial
 from aiohttp import web
 
 from gateway.edge.admission.rate_limits import rate_limit_headers, refuse_large, refuse_limited
+from gateway.edge.auth import signatures
 from gateway.edge.auth.tickets import Ticket
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.body import read_signed
@@ -229,5 +230,5 @@ def _refuse_other_content(receipt: Receipt, run: SignedRun) -> None:
     if receipt.content_digest == run.content_digest:
         return
     if receipt.nonce == run.nonce:
-        raise Problem(ProblemType.NONCE_REUSED)
-    raise Problem(ProblemType.RUN_ALREADY_SUBMITTED)
+        raise Problem(ProblemType.NONCE_REUSED, signatures.FRESH_NONCE)
+    raise Problem(ProblemType.RUN_ALREADY_SUBMITTED, "open another run for another result")

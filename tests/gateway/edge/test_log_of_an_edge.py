@@ -122,6 +122,7 @@ async def test_a_redis_that_does_not_answer_is_logged_wherever_it_is_missed(
                 statistics = await harness.get("/v1/boards/sprint/statistics")
             with logged(app) as of_refusals:
                 refused = await harness.get("/v1/boards/sprint/entries?friends=true", token)
+            listed = await harness.get("/v1/boards/sprint/entries?players=ada,bob")
     assert [] == asked
     assert (200, 0, None) == (
         statistics.status,
@@ -132,6 +133,8 @@ async def test_a_redis_that_does_not_answer_is_logged_wherever_it_is_missed(
         refused.problem,
         refused.headers["Retry-After"],
     )
+    assert "the index does not answer, and this cannot be read from the ledger" == refused.body["detail"]
+    assert refused.body == listed.body
     for lines, count in ((of_reads, 3), (of_refusals, 1)):
         told = lines_of(lines, "index_unavailable")
         assert count == len(told)
