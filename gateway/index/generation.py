@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from redis.asyncio import Redis
 
@@ -41,6 +41,18 @@ WRITTEN_AT_ONCE: Final = 8
 """Shards written concurrently; each takes a connection."""
 
 Command = tuple[str, str, Sequence[Any]]
+
+Moment = tuple[str, int]
+"""A submission, and when it was received or decided (Unix ms)."""
+
+
+class BuiltBoard(NamedTuple):
+    """All of a small board."""
+
+    standings: Sequence[Standing]
+    baselines: Sequence[StoredBaseline]
+    pending: Sequence[Moment]
+    settled: Sequence[Moment]
 
 
 class Generation:
@@ -82,10 +94,20 @@ class Generation:
         """Renew the lease. Raises RebuildLost if it is gone, for example because Redis was emptied."""
         await self._write([])
 
+    async def put_board(self, content: BuiltBoard) -> None:
+        """Put all of a small board in one step."""
+        await self._write(
+            [
+                *self._of_standings(content.standings),
+                self._of_baselines(content.baselines),
+                self._of_pending(content.pending),
+                *self._of_settled(content.settled),
+            ]
+        )
+
     async def put_standings(self, standings: Sequence[Standing]) -> None:
         """Add standings of players that have none in these windows yet."""
-        by_window = _by_window(standings)
-        await self._write([command for rows in by_window.values() for command in self._commands(rows)])
+        await self._write(self._of_standings(standings))
 
     async def replace_standings(self, standings: Sequence[Standing]) -> None:
         """Replace those players' standings in these windows."""
@@ -96,26 +118,15 @@ class Generation:
 
     async def put_baselines(self, baselines: Sequence[StoredBaseline]) -> None:
         """Write baselines."""
-        fields = [
-            part
-            for stored in baselines
-            for part in (keys.baseline_field(stored), keys.baseline_value(stored))
-        ]
-        await self._write([("HSET", keys.baselines(self.board), fields)])
+        await self._write([self._of_baselines(baselines)])
 
-    async def put_pending(self, received: Iterable[tuple[str, int]]) -> None:
+    async def put_pending(self, received: Iterable[Moment]) -> None:
         """Add submissions to the pending set, each with the time it was received (ms)."""
-        scores = [part for submission_id, at_ms in received for part in (at_ms, submission_id)]
-        await self._write([("ZADD", keys.pending(self.board), scores)])
+        await self._write([self._of_pending(received)])
 
-    async def put_settled(self, decided: Iterable[tuple[str, int]]) -> None:
+    async def put_settled(self, decided: Iterable[Moment]) -> None:
         """Move submissions from the pending to the settled set, each with the time it was decided (ms)."""
-        settled = list(decided)
-        scores = [part for submission_id, at_ms in settled for part in (at_ms, submission_id)]
-        ids = [submission_id for submission_id, _ in settled]
-        await self._write(
-            [("ZADD", keys.settled(self.board), scores), ("ZREM", keys.pending(self.board), ids)]
-        )
+        await self._write(self._of_settled(decided))
 
     async def trim(self, windows: Iterable[str]) -> None:
         """Remove from these windows what a board with `exact_ranks` does not keep."""
@@ -166,7 +177,29 @@ class Generation:
             facts, sets = ["", "", 0], [keys.lease(board)] * len(sets)
         return bool(await self._end([*marks, *sets], [self._name, int(is_whole), *facts]))
 
-    def _commands(self, standings: Sequence[Standing]) -> Iterable[Command]:
+    def _of_standings(self, standings: Sequence[Standing]) -> list[Command]:
+        by_window = _by_window(standings)
+        return [command for rows in by_window.values() for command in self._of_window(rows)]
+
+    def _of_baselines(self, baselines: Sequence[StoredBaseline]) -> Command:
+        fields = [
+            part
+            for stored in baselines
+            for part in (keys.baseline_field(stored), keys.baseline_value(stored))
+        ]
+        return "HSET", keys.baselines(self.board), fields
+
+    def _of_pending(self, received: Iterable[Moment]) -> Command:
+        scores = [part for submission_id, at_ms in received for part in (at_ms, submission_id)]
+        return "ZADD", keys.pending(self.board), scores
+
+    def _of_settled(self, decided: Iterable[Moment]) -> list[Command]:
+        settled = list(decided)
+        scores = [part for submission_id, at_ms in settled for part in (at_ms, submission_id)]
+        ids = [submission_id for submission_id, _ in settled]
+        return [("ZADD", keys.settled(self.board), scores), ("ZREM", keys.pending(self.board), ids)]
+
+    def _of_window(self, standings: Sequence[Standing]) -> Iterable[Command]:
         """Return the commands that write standings of one window. This is the inner loop of a rebuild."""
         window, expires_at_ms = standings[0].window, standings[0].expires_at_ms
         zset, members, groups = self._keys_of(window)
@@ -253,6 +286,13 @@ class ShardedGeneration:
         """Renew the leases. Raises RebuildLost if one is gone."""
         await self._with_all(Generation.renew)
 
+    async def put_board(self, content: BuiltBoard) -> None:
+        """Put all of a small board."""
+        await self.put_standings(content.standings)
+        await self.put_baselines(content.baselines)
+        await self.put_pending(content.pending)
+        await self.put_settled(content.settled)
+
     async def put_standings(self, standings: Sequence[Standing]) -> None:
         """Add standings of players that have none in these windows yet."""
         parts = (built.put_standings(rows) for built, rows in self._by_shard(standings))
@@ -267,11 +307,11 @@ class ShardedGeneration:
         """Write baselines."""
         await self._together([self._whole.put_baselines(baselines), *self._renewals()])
 
-    async def put_pending(self, received: Iterable[tuple[str, int]]) -> None:
+    async def put_pending(self, received: Iterable[Moment]) -> None:
         """Add submissions to the pending set, each with the time it was received (ms)."""
         await self._together([self._whole.put_pending(received), *self._renewals()])
 
-    async def put_settled(self, decided: Iterable[tuple[str, int]]) -> None:
+    async def put_settled(self, decided: Iterable[Moment]) -> None:
         """Move submissions from the pending to the settled set, each with the time it was decided (ms)."""
         await self._together([self._whole.put_settled(decided), *self._renewals()])
 

@@ -30,7 +30,7 @@ def is_listed(column: ColumnElement[Any]) -> ColumnElement[bool]:
     return column.in_([bindparam(f"listed_{number}", type_=column.type) for number in range(LIST)])
 
 
-STANDING = (
+STANDING_OF_BOARD = (
     select(
         standings.c.board,
         standings.c.window,
@@ -47,8 +47,9 @@ STANDING = (
         standings.c.rule,
     )
     .select_from(standings.outerjoin(players, players.c.player == standings.c.player))
-    .where(standings.c.board == bindparam("board"), standings.c.window == bindparam("window"))
+    .where(standings.c.board == bindparam("board"))
 )
+STANDING = STANDING_OF_BOARD.where(standings.c.window == bindparam("window"))
 _STANDINGS_PAGE = Query(
     STANDING.where(standings.c.player > bindparam("after"))
     .order_by(standings.c.player)

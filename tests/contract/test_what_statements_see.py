@@ -89,6 +89,7 @@ OF_EVERY_WINDOW = {
     "standings.anchors._ANCHORED": "anchored windows in turn, whatever their board",
     "archive.windows._ALL": "which windows of a board are archived",
     "archive.windows._ENDED_AFTER": "which windows of a board a late change concerns",
+    "whole_boards._FIRST_STANDINGS": "all of a board that the index has",
     "archive.windows._READABLE": "which windows of a board can be read",
     "derived.achievements._OF_PLAYER": "a player's achievements, wherever they are",
     "standings.rollup_borders._NEXT": "the borders of a rollup in turn, whatever their window",

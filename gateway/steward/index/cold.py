@@ -19,8 +19,9 @@ from gateway.index import keys
 from gateway.index.board_index import BoardIndex
 from gateway.index.inspection import Inspection
 from gateway.index.ranges import zsets_of
-from gateway.ledger import index_pages, queries
+from gateway.ledger import index_pages
 from gateway.ledger.ledger import Ledger
+from gateway.ledger.whole_boards import has_content
 from gateway.runtime.clock import Clock
 from gateway.runtime.telemetry import Event, logger
 from gateway.steward.index.readable_windows import readable_window_names
@@ -66,9 +67,7 @@ class ColdBoard:
     async def has_content(self) -> bool:
         """Return whether the ledger or Redis has anything of the board. If not, the ledger answers for it."""
         board, now_ms = self._index.board, self._clock()
-        if await self._ledger.read(index_pages.live_windows(board, now_ms=now_ms)):
-            return True
-        if await self._ledger.read(queries.pending_submissions(board, after=0, count=1)):
+        if await self._ledger.read(has_content(board, now_ms=now_ms)):
             return True
         # A rejected run leaves a key that only an eviction takes away.
         left = [keys.settled(board), keys.baselines(board), keys.memberships(board)]

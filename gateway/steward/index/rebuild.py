@@ -2,10 +2,12 @@
 
 No reader sees half a board, and no change is lost:
 
-- Pages go into the keys of a separate generation. Readers and writers only know the live keys, so a crash
-  before the swap changes nothing for them. `swap_generation.lua` puts all keys in place in one step, so
+- A board that fits into a page of each kind is read in one snapshot and written in one step. Of others, pages
+  are read and written one after the other.
+- All of it goes into the keys of a separate generation. Readers and writers only know the live keys, so a
+  crash before the swap changes nothing for them. `swap_generation.lua` puts all keys in place in one step, so
   nobody reads two generations at once.
-- Sequence numbers follow the order of commits. `newest` is read first, so later pages contain all changes up
+- Sequence numbers follow the order of commits. Before pages, `newest` is read, so they contain all changes up
   to it. Then the events after `newest` are read in slices, each in one snapshot with the rows they changed,
   and those rows are built again. After the last slice, the generation is the board at the moment S of that
   slice.
@@ -24,12 +26,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.index.board_index import BoardIndex, CommittedRun
-from gateway.index.generation import Generation, ShardedGeneration, generation_of
+from gateway.index.generation import BuiltBoard, Generation, ShardedGeneration, generation_of
 from gateway.index.groups.segments import SegmentBoards
 from gateway.ledger import index_pages, queries
 from gateway.ledger.index_pages import BoardChanges, BoardEvent
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.players.memberships import memberships_after
+from gateway.ledger.whole_boards import whole_board
 from gateway.runtime.clock import Clock
 from gateway.runtime.concurrency import in_turns
 from gateway.runtime.failpoints import Point, reach
@@ -121,12 +124,12 @@ class Rebuilder:
         generation = generation_of(self._index)
         await generation.begin()
         try:
-            newest = await self._ledger.read(queries.newest_seq())
-            rebuilt = await self._build(generation)
-            reached_seq = await self._catch_up(generation, newest)
-            await generation.trim(
-                await self._ledger.read(index_pages.live_windows(self._board, now_ms=self._clock()))
-            )
+            built = await self._build_at_once(generation) or await self._build_in_pages(generation)
+            rebuilt, reached_seq = built
+            if self._policy.exact_ranks:
+                await generation.trim(
+                    await self._ledger.read(index_pages.live_windows(self._board, now_ms=self._clock()))
+                )
             reach(Point.BEFORE_SWAP)
             await generation.swap(readable_window_names(self._policy, self._clock()))
             reach(Point.AFTER_SWAP)
@@ -138,7 +141,30 @@ class Rebuilder:
             raise
         return rebuilt
 
-    async def _build(self, generation: Generation | ShardedGeneration) -> RebuildCounts:
+    async def _build_at_once(
+        self, generation: Generation | ShardedGeneration
+    ) -> tuple[RebuildCounts, int] | None:
+        """Build a small board; return what it has now and its newest event, or None if it is large."""
+        now_ms = self._clock()
+        since_ms = now_ms - SETTLED_MS
+        whole = await self._ledger.read(
+            whole_board(self._board, now_ms=now_ms, since_ms=since_ms, count=PAGE)
+        )
+        if whole is None:
+            return None
+        pending = [(submission_id, at_ms) for _, submission_id, _, at_ms in whole.pending]
+        settled = [(event.submission_id, event.at_ms) for event in whole.events if _settles(event)]
+        await generation.put_board(BuiltBoard(whole.standings, whole.baselines, pending, settled))
+        self._tell(len(whole.standings))
+        reach(Point.INSIDE_REBUILD)
+        return RebuildCounts(len(whole.standings), len(whole.baselines), len(pending)), whole.upto
+
+    async def _build_in_pages(self, generation: Generation | ShardedGeneration) -> tuple[RebuildCounts, int]:
+        newest = await self._ledger.read(queries.newest_seq())
+        rebuilt = await self._build_parts(generation)
+        return rebuilt, await self._catch_up(generation, newest)
+
+    async def _build_parts(self, generation: Generation | ShardedGeneration) -> RebuildCounts:
         baselines = await self._build_baselines(generation)
         pending = await self._build_pending(generation)
         await self._build_settled(generation)
@@ -212,12 +238,14 @@ class Rebuilder:
 
     async def _replay(self, generation: Generation | ShardedGeneration, after: int) -> None:
         """Show changes after `after` on the live keys: they may have been shown on removed keys."""
-        newest = await self._ledger.read(queries.newest_seq())
-        while after < newest:
-            changes = await self._changes_after(after)
+        changes = await self._changes_after(after)
+        newest = after if changes.is_newest else await self._ledger.read(queries.newest_seq())
+        while changes.events:
             await self._show(changes)
             await generation.renew()
-            after = changes.upto
+            if changes.is_newest or changes.upto >= newest:
+                return
+            changes = await self._changes_after(changes.upto)
 
     async def _regroup(self, generation: Generation | ShardedGeneration) -> None:
         """Put the players of groups on the groups' boards, which follow from the live keys."""

@@ -6,9 +6,11 @@ import pytest
 from redis.asyncio import Redis
 
 from gateway.index import keys
-from gateway.index.generation import LEASE_MS, generation_of
-from gateway.index.shards import ShardedIndex
+from gateway.index.generation import LEASE_MS, BuiltBoard, generation_of
+from gateway.index.shards import ShardedIndex, board_index
+from gateway.shared_records import StoredBaseline
 from policies.errors import RebuildLost, RebuildRefused
+from policies.ranking import Ranking
 from tests.support.policies import a_ranking
 from tests.support.standings import a_standing
 
@@ -123,3 +125,22 @@ async def test_a_repair_in_a_shard_is_told_to_who_follows_the_board(client: Redi
     assert await index.show_again("p1", [a_standing("p1", 50, 60, 1, RANKING)])
     [(_, told)] = await client.xrange(keys.changes("b"))
     assert ("p1", "1", "9") == (told["player"], told["rank"], told["was_rank"])
+
+
+@pytest.mark.parametrize("ranking", [RANKING, a_ranking("b")])
+async def test_a_small_board_is_put_in_place_with_all_it_has(client: Redis, ranking: Ranking):
+    """Standings, baselines, runs that wait and runs that were decided, whether the board has shards or not."""
+    index = board_index(client, ranking)
+    building = generation_of(index)
+    await building.begin()
+    baseline = StoredBaseline("b", "p1", 1, 2.0, 0.0, 1)
+    await building.put_board(BuiltBoard(STOOD, [baseline], [("waits", 1)], [("decided", 2)]))
+    await building.swap(["alltime"])
+    await building.finish()
+    page = await index.page("alltime", 0, 99)
+    assert list(range(9, 0, -1)) == [entry.score for entry in page.entries]
+    held = {"waits": keys.pending("b"), "decided": keys.settled("b")}
+    assert {name: [name] for name in held} == {
+        name: await client.zrange(key, 0, -1) for name, key in held.items()
+    }
+    assert {"p1": keys.baseline_value(baseline)} == await client.hgetall(keys.baselines("b"))

@@ -30,15 +30,23 @@ from tests.support.thorough import IS_THOROUGH, thoroughly
 BOARD = "lb:{201}:tiny:"
 ALLTIME = f"{BOARD}alltime"
 REBUILDS = 6 if IS_THOROUGH else 3
+"""Rebuilds at least, while others read and write."""
+
+
+SIZES = {"in pages": 5, "at once": rebuilding.PAGE}
 
 
 @pytest.fixture(autouse=True)
-def _small_pages(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """So that a small board has many pages, and no fail-point outlives its test."""
-    monkeypatch.setattr(rebuilding, "PAGE", 5)
+def size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """So that a small board has many pages, unless a test asks for one, and no fail-point outlives its test."""
+    name = getattr(request, "param", "in pages")
+    monkeypatch.setattr(rebuilding, "PAGE", SIZES[name])
     monkeypatch.setattr(rebuilding, "EVENTS", 7)
-    yield
+    yield name
     disarm()
+
+
+in_pages_and_at_once = pytest.mark.parametrize("size", SIZES, indirect=True)
 
 
 async def crowd(duty: Duty, count: int) -> None:
@@ -60,6 +68,7 @@ async def differences(duty: Duty) -> list[Any]:
     return list((await check(duty.view(), is_repaired=False, in_flight_s=0)).differences)
 
 
+@in_pages_and_at_once
 @on_both_ledgers
 async def test_a_rebuilt_board_is_byte_equal_to_the_live_one(duty: Duty):
     """Every window, slot, name, baseline and pending id, with the life that its key had; nothing is left beside it."""
@@ -74,7 +83,7 @@ async def test_a_rebuilt_board_is_byte_equal_to_the_live_one(duty: Duty):
     assert lives == {key: duty.redis.pexpiretime(key) for key in duty.snapshot()}
     assert set(settled) == set(duty.redis.zrange(f"{BOARD}settled", 0, -1))
     assert (done.standings, done.standings) == (sum(pages), await duty.rebuilder().total())
-    assert max(pages) <= 5
+    assert max(pages) <= rebuilding.PAGE
     assert [] == built_keys(duty) + list(duty.redis.scan_iter(f"{BOARD}building"))
     assert await differences(duty) == []
 
@@ -93,6 +102,7 @@ async def test_a_rebuild_takes_out_what_the_ledger_does_not_say(duty: Duty):
     assert before == duty.snapshot()
 
 
+@in_pages_and_at_once
 async def test_an_empty_board_can_be_rebuilt(duty: Duty):
     """Nothing in the ledger is nothing on the board, whatever was there."""
     duty.redis.zadd(ALLTIME, {"0" * 22 + ":eve": -999})
@@ -101,6 +111,7 @@ async def test_an_empty_board_can_be_rebuilt(duty: Duty):
     assert duty.redis.exists(f"{BOARD}whole")
 
 
+@in_pages_and_at_once
 @on_both_ledgers
 async def test_I04_readers_and_writers_go_on_under_rebuilds(duty: Duty):
     """Every page is a whole board as it stood at some moment; in the end the index is the fold of the ledger."""
@@ -128,12 +139,13 @@ async def test_I04_readers_and_writers_go_on_under_rebuilds(duty: Duty):
             await asyncio.sleep(0.002)
 
     busy = [asyncio.create_task(write()), asyncio.create_task(read())]
-    for _ in range(REBUILDS):
+    rebuilds = 0
+    while rebuilds < REBUILDS or len(pages) <= 10:
         await duty.rebuilder().rebuild()
+        rebuilds += 1
     is_over = True
     await asyncio.gather(*busy)
 
-    assert len(pages) > 10
     for page in pages:
         assert page.total == len(page.entries) >= 33  # the crowd never leaves the board
         players = [entry.player for entry in page.entries]
@@ -147,10 +159,14 @@ async def test_I04_readers_and_writers_go_on_under_rebuilds(duty: Duty):
 
 
 MOMENTS = [("sqlite", Point.INSIDE_REBUILD), ("sqlite", Point.BEFORE_SWAP), ("postgres", Point.BEFORE_SWAP)]
+MOMENTS_AT_ONCE = [("sqlite", Point.INSIDE_REBUILD), *thoroughly(("postgres", Point.INSIDE_REBUILD))]
 at_each_moment = pytest.mark.parametrize(
-    ("database_server", "moment"),
-    [*MOMENTS, *thoroughly(("postgres", Point.INSIDE_REBUILD))],
-    indirect=["database_server"],
+    ("database_server", "moment", "size"),
+    [
+        *((*moment, "in pages") for moment in (*MOMENTS, *thoroughly(("postgres", Point.INSIDE_REBUILD)))),
+        *((*moment, "at once") for moment in MOMENTS_AT_ONCE),
+    ],
+    indirect=["database_server", "size"],
 )
 
 
@@ -196,6 +212,7 @@ async def test_two_rebuilds_at_once_are_one(duty: Duty):
     await duty.rebuilder().rebuild()
 
 
+@in_pages_and_at_once
 async def test_I04_a_flushall_during_a_rebuild_has_it_begin_again(duty: Duty):
     """What was built so far is gone: it is never put in place, and the second attempt puts everything there."""
     await crowd(duty, 20)
@@ -222,6 +239,7 @@ async def test_I04_a_redis_that_is_emptied_again_and_again_is_left_to_the_stewar
     assert before == duty.snapshot()
 
 
+@in_pages_and_at_once
 async def test_a_rebuild_that_fails_leaves_the_live_board_and_nothing_beside_it(duty: Duty):
     """An error nobody foresaw: what was built is taken away at once, and the lease is free."""
     await crowd(duty, 12)
@@ -350,6 +368,7 @@ async def test_the_lease_is_kept_while_late_events_are_shown_and_groups_are_made
     assert ["events"] * 3 + ["groups"] * 3 == done
 
 
+@in_pages_and_at_once
 @on_both_ledgers
 async def test_windows_that_are_over_are_not_built(duty: Duty):
     """The ledger keeps every day there ever was; a rebuild builds those that can still be read."""
@@ -378,3 +397,50 @@ async def test_the_ledger_is_never_asked_for_more_than_a_page(duty: Duty, monkey
     assert len(lengths) > 4 * 60 / rebuilding.PAGE
     stored = [slot for slot in duty.history().standings if slot[1] == "alltime"]
     assert len(stored) == duty.redis.hlen(keys.members("tiny", "alltime"))
+
+
+@pytest.mark.parametrize("size", ["at once"], indirect=True)
+@on_both_ledgers
+async def test_a_small_board_takes_few_calls(duty: Duty, monkeypatch: pytest.MonkeyPatch):
+    """Two reads of the ledger and four calls of Redis, however many windows it has: there may be very many boards."""
+    await crowd(duty, 10)
+    rebuilder, view = duty.rebuilder(), duty.view()
+    reads: list[Any] = []
+    read = view.ledger.read
+    monkeypatch.setattr(view.ledger, "read", lambda *asked: reads.append(asked) or read(*asked))
+    before = calls_of(duty)
+    await rebuilder.rebuild()
+    assert 2 == len(reads)
+    assert {"set": 2, "exec": 1, "evalsha": 2} == {
+        name: count - before[name] for name, count in calls_of(duty).items() if name in before
+    }
+
+
+def calls_of(duty: Duty) -> dict[str, int]:
+    """How often each command was called that a rebuild sends: one SET is that of a script."""
+    stats = duty.redis.info("commandstats")
+    return {name: stats.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("set", "exec", "evalsha")}
+
+
+async def test_a_board_with_a_page_of_anything_is_built_in_pages(duty: Duty, monkeypatch: pytest.MonkeyPatch):
+    """Whether that is standings, runs that wait, or decisions of the last hour; older ones do not count."""
+    at_once: list[Any] = []
+    put = rebuilding.Generation.put_board
+    monkeypatch.setattr(rebuilding.Generation, "put_board", lambda *of: at_once.append(of) or put(*of))
+
+    async def is_built_at_once() -> bool:
+        at_once.clear()
+        await duty.rebuilder().rebuild()
+        duty.assert_index_is_the_ledgers()
+        return bool(at_once)
+
+    rejected = [f"rejected-{number}" for number in range(2)]  # with two events each
+    await duty.append(*rejected)
+    await duty.promote(*rejected, to_state=State.REJECTED)
+    assert await is_built_at_once()
+    await duty.append("one-more")
+    assert not await is_built_at_once()
+    duty.clock.shift(2 * 3_600)
+    assert await is_built_at_once()
+    await duty.append(*(f"waits-{number}" for number in range(4)))
+    assert not await is_built_at_once()
