@@ -192,9 +192,10 @@ class IndexDuties:
     async def _build(self, board: Board) -> int:
         cold = ColdBoard(self._ledger, self._index_of(board), board.policy, clock=self._clock)
         is_of_file = board.name in self._catalogue.of_files
-        is_built = await cold.warm() if is_of_file or await cold.has_content() else False
+        if (is_of_file or await cold.has_content()) and await cold.warm():
+            return 1  # whoever is whole is not wanted any more
         await self._residents.strike(keys.wanted, [board.name])
-        return int(is_built)
+        return 0
 
     async def _evict(self, board: Board) -> int:
         index, now_ms = self._index_of(board), self._clock()

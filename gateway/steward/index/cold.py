@@ -49,7 +49,8 @@ class ColdBoard:
 
     async def warm(self) -> bool:
         """Build the board unless it is whole, and return whether it was built."""
-        if not (await self._index.residency.state()).is_cold and await self._is_whole():
+        state = await self._index.residency.state()
+        if state.is_whole and not state.is_cold and await self._has_whole_shards():
             return False
         rebuilder = Rebuilder(self._ledger, self._index, self._policy, clock=self._clock)
         try:
@@ -59,10 +60,8 @@ class ColdBoard:
         _log.info(Event.WARMED, board=self._index.board, restored=rebuilt.entries)
         return True
 
-    async def _is_whole(self) -> bool:
-        """Return whether the board is whole with all of its shards."""
-        parts = [self._index, *self._index.shards]
-        return all([await Inspection(part.client, part.board).is_whole() for part in parts])
+    async def _has_whole_shards(self) -> bool:
+        return all([await Inspection(part.client, part.board).is_whole() for part in self._index.shards])
 
     async def has_content(self) -> bool:
         """Return whether the ledger or Redis has anything of the board. If not, the ledger answers for it."""
