@@ -11,7 +11,18 @@ from gateway.ledger.transaction import Operation
 T = TypeVar("T")
 
 
-class Ledger(Protocol):
+class LedgerReads(Protocol):
+    """What an audit needs of a ledger."""
+
+    async def read(self, work: Operation[T], kind: ReadKind = ReadKind.DUTIES) -> T:
+        """Return the result of `work` on one consistent snapshot.
+
+        Raises LedgerOverloaded if too many reads of its kind wait.
+        """
+        ...
+
+
+class Ledger(LedgerReads, Protocol):
     """The source of truth.
 
     Every method fails closed with LedgerUnavailable, and then nothing is half written.
@@ -36,13 +47,6 @@ class Ledger(Protocol):
         """Return the result of `work`, once it is durable. An error of `work` undoes it alone.
 
         Raises LedgerOverloaded if too many writes wait.
-        """
-        ...
-
-    async def read(self, work: Operation[T], kind: ReadKind = ReadKind.DUTIES) -> T:
-        """Return the result of `work` on one consistent snapshot.
-
-        Raises LedgerOverloaded if too many reads of its kind wait.
         """
         ...
 

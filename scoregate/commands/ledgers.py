@@ -1,9 +1,10 @@
-"""`scoregate ledger`: migrate the ledger, verify its seals, prove its events; and past boards."""
+"""`scoregate ledger`: migrate and copy the ledger, verify its seals, prove its events; and past boards."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, BinaryIO, Final
 
 import typer
@@ -11,6 +12,7 @@ import typer
 from policies.errors import LedgerTampered, ProofInvalid, SettingsError
 from scoregate.commands.as_of import ledger_as_of
 from scoregate.commands.common import (
+    WHERE,
     DataDir,
     error_console,
     existing_ledger,
@@ -18,6 +20,7 @@ from scoregate.commands.common import (
     finish,
     judged,
     settings_of,
+    showing_progress,
 )
 from scoregate.commands.tables import AsJson, show_json
 
@@ -29,6 +32,10 @@ if TYPE_CHECKING:
     from gateway.runtime.settings import Settings
 
 PROOF_LIMIT_BYTES: Final = 16 * 1024 * 1024
+
+KeyFile = Annotated[
+    Path | None, typer.Option(help="A file with the public key; by default that of the data directory.")
+]
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -77,6 +84,25 @@ def ledger_migrate(
     typer.echo(f"the ledger is at schema version {SCHEMA_VERSION}")
 
 
+@app.command("copy")
+def ledger_copy(
+    to: Annotated[
+        str | None,
+        typer.Option(help="An empty PostgreSQL database, as its owner opens it. SCOREGATE_LEDGER_URL."),
+    ] = None,
+    public_key: KeyFile = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Copy the ledger of a stopped deployment from SQLite into an empty PostgreSQL database.
+
+    Status 1, and nothing is copied, if the ledger is not what was sealed.
+    """
+    settings, url = settings_of(data_dir), settings_of(data_dir, ledger_url=to).ledger_url
+    if url is None or not url.get_secret_value().startswith("postgresql:"):
+        raise SettingsError("--to: expected postgresql://<user>:<password>@<host>:<port>/<database>")
+    typer.echo(judged(lambda: finish(_copy(settings, url.get_secret_value(), public_key))))
+
+
 @app.command("public-key")
 def ledger_public_key(data_dir: DataDir = None) -> None:
     """Print the public key that seals are checked with."""
@@ -87,9 +113,7 @@ def ledger_public_key(data_dir: DataDir = None) -> None:
 
 @app.command("verify")
 def ledger_verify(
-    public_key: Annotated[
-        Path | None, typer.Option(help="A file with the public key; by default that of the data directory.")
-    ] = None,
+    public_key: KeyFile = None,
     heads: Annotated[Path | None, typer.Option(help="A file of exported heads.")] = None,
     as_json: AsJson = False,
     data_dir: DataDir = None,
@@ -161,6 +185,28 @@ async def _migrate(settings: Settings) -> None:
         await ledger.open()  # which brings an SQLite ledger up to date
     finally:
         await ledger.close()
+
+
+async def _copy(settings: Settings, url: str, key_file: Path | None) -> str:
+    """Copy the ledger in the data directory, and return what was copied and what to do next."""
+    from gateway.ledger.copying import copy_ledger
+
+    if settings.is_on_postgres:  # what the parts are to use: the file is where it is by default
+        settings = settings.model_copy(update={"ledger_url": None})
+    source = settings.ledger_path
+    if not source.exists():
+        raise SettingsError(f"{source}: there is no ledger{WHERE}")
+    began = monotonic()
+    with showing_progress(error_console(), f"rows of {source.name}") as advance:
+        copy = await copy_ledger(source, url, lambda: _keys(settings, key_file), advance=advance)
+    rows, took_s = sum(copy.rows.values()), monotonic() - began
+    return (
+        f"copied: {rows} rows in {took_s:.0f} s, and the database has as many in every table\n"
+        f"{_summary(copy.audit)}\n"
+        "now set SCOREGATE_LEDGER_URL to the database for every part, as a role of scoregate_app, move "
+        f"{source} away, and start the parts; the data directory stays in use for keys and recordings, and "
+        "the index needs no rebuild"
+    )
 
 
 async def _verify(settings: Settings, key_file: Path | None, heads_file: Path | None) -> LedgerVerification:

@@ -165,13 +165,14 @@ def test_F01_a_statement_that_takes_the_index_of_a_board_is_seen(monkeypatch: py
 def test_F01_every_statement_is_one_that_is_planned():
     """None is made while a request is served, but by functions whose every result is planned; no other text is sent.
 
-    What sends text of its own begins and ends transactions, looks at the schema, or appends by the primary key, by the
+    What sends text of its own begins and ends transactions, looks at the schema, copies whole tables, or appends by the primary key, by the
     unique index of submission ids, and by the newest event.
     """
     at_start = {"standings.anchors._fold", "archive.freezing._copy", "judgement.learning._readings"}
     known = plans.MADE_BY_FUNCTIONS | {f"gateway.ledger.{each}" for each in at_start}
     assert known == plans.makers()
     named = (
+        "copying",
         "definition",
         "group_commit",
         "migrate",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ from scoregate.cli import main
 from tests.support import boards
 from tests.support.families import open_tracks, turn_tracks, write_family
 from tests.support.ledger import NOON_MS
+from tests.support.postgres import OWNER, PostgresServer
 from tests.support.sealed import SealedLedger, sealed_ledger
 
 Command = Callable[..., tuple[int, str, str]]
@@ -265,3 +267,42 @@ def test_proofs_and_heads_are_json(command: Command, tmp_path: Path):
     heads = [json.loads(line) for line in (tmp_path / "heads").read_text().splitlines()]
     assert [(1, 5), (6, 10), (11, 15)] == [(head["first_seq"], head["last_seq"]) for head in heads]
     assert "scoregate-proof-1" == json.loads(command("prove", "run-1")[1])["format"]
+
+
+async def test_copy_takes_the_ledger_to_postgres_and_says_what_comes_next(
+    sealed: SealedLedger,
+    command: Command,
+    postgres_server: PostgresServer,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """From the data directory into the database of `--to` or of the setting; a second time with status 2."""
+    async with postgres_server.database() as name:
+        url = postgres_server.url(name, OWNER)
+        status, out, err = await asyncio.to_thread(command, "copy", "--to", url)
+        assert (0, "") == (status, err)
+        [copied, clean, then] = out.splitlines()
+        assert re.fullmatch(
+            r"copied: [0-9]+ rows in [0-9]+ s, and the database has as many in every table", copied
+        )
+        assert CLEAN.startswith(clean)
+        assert then.startswith("now set SCOREGATE_LEDGER_URL to the database for every part")
+        assert f"move {sealed.path} away" in then
+
+        monkeypatch.setenv("SCOREGATE_LEDGER_URL", url)
+        status, out, err = await asyncio.to_thread(command, "copy")
+        assert (2, "", True) == (status, out, err.startswith("the database is not empty"))
+
+
+async def test_M09_copy_takes_no_ledger_that_was_changed(
+    sealed: SealedLedger, command: Command, postgres_server: PostgresServer
+):
+    """The fault has status 1, as with `verify`, and the file of keys decides as there."""
+    foreign = sealed.settings.data_dir / "foreign.pem"
+    foreign.write_text(SealKey(bytes(32)).public_pem())
+    async with postgres_server.database() as name:
+        url = postgres_server.url(name, OWNER)
+        status, out, err = await asyncio.to_thread(command, "copy", "--to", url, "--public-key", foreign)
+        assert (1, "", True) == (status, out, "is not signed by the key" in err)
+        sealed.tamper("UPDATE submissions SET score = 1 WHERE seq = 4")
+        status, _, err = await asyncio.to_thread(command, "copy", "--to", url)
+        assert (1, True) == (status, err.startswith("event 4 was changed"))

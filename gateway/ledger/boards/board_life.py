@@ -18,7 +18,7 @@ from gateway.ledger.boards.board_rows import (
     board_after,
     board_row,
 )
-from gateway.ledger.ledger import Ledger
+from gateway.ledger.ledger import LedgerReads
 from gateway.ledger.schema import Int64, Text, boards, events
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from policies.errors import LedgerTampered
@@ -61,7 +61,7 @@ def life_of(board: str) -> Operation[list[LifeEvent]]:
     return work
 
 
-async def check_boards(ledger: Ledger) -> int:
+async def check_boards(ledger: LedgerReads) -> int:
     """Count the boards of families. Raises LedgerTampered for one that does not follow from its events."""
     count, after = 0, ""
     while after != BEHIND_ALL:

@@ -48,7 +48,7 @@ REPLY_TIMEOUT_S: Final = 15.0
 MONTHS_AHEAD: Final = 12
 PARTITION_EVERY_S: Final = 86_400.0
 
-_SYNCHRONOUS: Final = (
+SYNCHRONOUS: Final = (
     "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 )
 """Makes commits durable. Settings that are stronger than `on` stay."""
@@ -171,7 +171,7 @@ class PostgresLedger(GroupedWrites):
     async def _connect_writer(self) -> None:
         self._connection = await asyncpg.connect(**self._connect_options())
         await _prepare(self._connection)
-        await self._connection.execute(_SYNCHRONOUS)
+        await self._connection.execute(SYNCHRONOUS)
 
     async def _make_partitions(self) -> None:
         """Make a partition for each month ahead. If that fails, the default partition takes their events."""

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from sqlalchemy import and_, bindparam, func, select
 
 from gateway.ledger.boards.board_life import check_boards
-from gateway.ledger.ledger import Ledger
+from gateway.ledger.ledger import LedgerReads
 from gateway.ledger.schema import events, submissions
 from gateway.ledger.seals import chain
 from gateway.ledger.seals.chain import LOWEST, NOTHING, PAGE, Leaf, Seal
@@ -59,7 +59,7 @@ _STATES = Query(
 )
 
 
-async def audit(ledger: Ledger, keys: PublicKeys) -> AuditReport:
+async def audit(ledger: LedgerReads, keys: PublicKeys) -> AuditReport:
     """Audit the ledger, and return what it has. Raises LedgerTampered with the first fault.
 
     The audit compares events with their seals in order, looks for gaps in the unsealed ones, and compares the
@@ -87,7 +87,7 @@ def _unreadable(error: Exception) -> LedgerTampered:
     return LedgerTampered(f"a row cannot be read: {error}")
 
 
-async def _audit(ledger: Ledger, keys: PublicKeys) -> AuditReport:
+async def _audit(ledger: LedgerReads, keys: PublicKeys) -> AuditReport:
     leaves = chain.leaves_from(ledger, LOWEST)
     count, sealed_to, previous = 0, 0, NOTHING
     async for seal in chain.seals_after(ledger):
@@ -98,7 +98,7 @@ async def _audit(ledger: Ledger, keys: PublicKeys) -> AuditReport:
     return AuditReport(newest, count, sealed_to, await _check_states(ledger), await check_boards(ledger))
 
 
-async def check_checkpoints(ledger: Ledger, keys: PublicKeys, lines: Iterable[bytes]) -> int:
+async def check_checkpoints(ledger: LedgerReads, keys: PublicKeys, lines: Iterable[bytes]) -> int:
     """Count the exported checkpoints. Raises LedgerTampered if the ledger lacks one.
 
     Raises SettingsError for a line that is no checkpoint signed by one of the keys, because that proves
@@ -140,7 +140,7 @@ def _is_signed(seal: Seal, keys: PublicKeys) -> bool:
         return False
 
 
-async def _check_events(ledger: Ledger, seal: Seal, leaves: AsyncIterator[Leaf]) -> None:
+async def _check_events(ledger: LedgerReads, seal: Seal, leaves: AsyncIterator[Leaf]) -> None:
     """Raise LedgerTampered with the first event of the range that is not what was sealed."""
     digests = await ledger.read(chain.sealed_leaves(seal))
     if digests is None:
@@ -176,7 +176,7 @@ async def _next_of(leaves: AsyncIterator[Leaf], expected_seq: int) -> Leaf | Non
     return leaf
 
 
-async def _check_states(ledger: Ledger) -> int:
+async def _check_states(ledger: LedgerReads) -> int:
     """Count the submissions. Raises LedgerTampered for one whose state differs from its last event."""
     count, begin = 0, LOWEST
     while page := await ledger.read(_states_page(begin)):

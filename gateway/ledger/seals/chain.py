@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import and_, bindparam, literal_column, or_, select
 from sqlalchemy.dialects.postgresql import insert  # its ON CONFLICT compiles for SQLite too
 
-from gateway.ledger.ledger import Ledger
+from gateway.ledger.ledger import LedgerReads
 from gateway.ledger.queries import newest_seq
 from gateway.ledger.schema import events, seals, submissions
 from gateway.ledger.seals.leaves import EVENT_COLUMNS, FACT_COLUMNS, record, row_leaf
@@ -242,7 +242,7 @@ def life_rows(board: str) -> Operation[list[EventRow]]:
     return work
 
 
-async def leaves_from(ledger: Ledger, begin: int) -> AsyncIterator[Leaf]:
+async def leaves_from(ledger: LedgerReads, begin: int) -> AsyncIterator[Leaf]:
     """Yield the leaves of all events from sequence number `begin` on, with one page in memory at a time."""
     after_ms: int | None = None
     while True:
@@ -254,7 +254,7 @@ async def leaves_from(ledger: Ledger, begin: int) -> AsyncIterator[Leaf]:
         begin, after_ms = page[-1].seq, page[-1].at_ms
 
 
-async def seals_after(ledger: Ledger, after: int = LOWEST) -> AsyncIterator[Seal]:
+async def seals_after(ledger: LedgerReads, after: int = LOWEST) -> AsyncIterator[Seal]:
     """Yield the seals whose first event comes after `after`, with one page in memory at a time."""
     while True:
         page = await ledger.read(_seals_page(after, PAGE))

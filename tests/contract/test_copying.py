@@ -1,0 +1,254 @@
+"""A ledger on SQLite is copied into PostgreSQL whole or not at all, and goes on there."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import signal
+import sqlite3
+from collections.abc import AsyncIterator, Mapping
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import BigInteger, Column, LargeBinary
+
+from gateway.ledger import copying, queries
+from gateway.ledger.copying import LedgerNotCopied, copy_ledger
+from gateway.ledger.records import ServerKey
+from gateway.ledger.schema import metadata
+from gateway.ledger.seals.audit import audit
+from gateway.ledger.seals.signing_keys import PublicKeys
+from gateway.ledger.submissions.operations import ServerRequest
+from gateway.settlement.server_operations import perform_all
+from gateway.steward.seals.sealing import Sealer
+from policies.errors import LedgerTampered, LedgerUnavailable
+from policies.loader import Board
+from tests.support import boards
+from tests.support.books import CREDENTIAL, KEY_ID, a_write, digest_of
+from tests.support.families import open_tracks
+from tests.support.ledger import NOON_MS, new_submission, opened
+from tests.support.postgres import OWNER, PostgresServer
+from tests.support.sealed import SealedLedger, sealed_ledger
+from tests.support.stores import PostgresStore, open_in
+
+LARGEST = 2**63 - 1
+ANY_TEXT = "ä\t\n\\N ,\"'€𝄞"
+ANY_BYTES = bytes(range(256))
+AUDITED = {"events", "submissions", "seals", "boards"}
+"""Tables whose rows have to follow from one another."""
+
+COLUMNS = {
+    table.name: ", ".join(f'"{column.name}"' for column in table.columns) for table in metadata.sorted_tables
+}
+"""The columns of each table: a migrated file has later ones at the end."""
+
+Rows = Mapping[str, list[tuple[Any, ...]]]
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> SealedLedger:
+    """A ledger with runs, seals, trusted writes and boards of a family, and with rows in every other table."""
+    folder = tmp_path_factory.mktemp("copied")
+    return asyncio.run(_filled(folder / "data", boards.board(folder / "policies")))
+
+
+async def _filled(folder: Path, board: Board) -> SealedLedger:
+    sealed = await sealed_ledger(folder, board)
+    async with opened(sealed.path) as ledger:
+        await open_tracks(ledger, "track.monza", "track.spa", metadata={"author": ANY_TEXT})
+        await ledger.write(queries.add_server_key(ServerKey(KEY_ID, bytes(32), ("*",), NOON_MS)))
+        write = [a_write("op-1", -7)]
+        server = ServerRequest(KEY_ID, CREDENTIAL, "nonce", digest_of(write), NOON_MS)
+        await ledger.write(perform_all(board, server, write))
+    with closing(sqlite3.connect(sealed.path)) as connection, connection:
+        for table in metadata.sorted_tables:
+            if table.name not in AUDITED:
+                for number in range(3):
+                    row = [_extreme(column, number) for column in table.columns]
+                    values = ", ".join("?" * len(row))
+                    connection.execute(
+                        f"INSERT INTO {table.name} ({COLUMNS[table.name]}) VALUES ({values})", row
+                    )
+    return sealed
+
+
+def _extreme(column: Column[Any], number: int) -> Any:
+    """What a column can hold at most, at least, and of the oddest kind."""
+    if isinstance(column.type, BigInteger):
+        return (LARGEST - 1, -LARGEST - 1, None if column.nullable else 0)[number]
+    if isinstance(column.type, LargeBinary):
+        return (ANY_BYTES, bytes([number]), None if column.nullable else b"")[number]
+    return (ANY_TEXT, str(number), None if column.nullable else "")[number]
+
+
+@pytest.fixture
+def source(original: SealedLedger, tmp_path: Path) -> SealedLedger:
+    return original.copy(tmp_path)
+
+
+@pytest.fixture
+async def target(postgres_server: PostgresServer) -> AsyncIterator[PostgresStore]:
+    """A database with the tables of a ledger and without rows."""
+    async with postgres_server.database() as name:
+        yield PostgresStore(postgres_server, name)
+
+
+@pytest.fixture
+async def bare_target(postgres_server: PostgresServer) -> AsyncIterator[PostgresStore]:
+    """A database with nothing in it."""
+    async with postgres_server.database("template0") as name:
+        yield PostgresStore(postgres_server, name)
+
+
+def url_of(target: PostgresStore) -> str:
+    return target.server.url(target.database, OWNER)
+
+
+async def copied(source: SealedLedger, target: PostgresStore) -> copying.LedgerCopy:
+    return await copy_ledger(source.path, url_of(target), lambda: source.keys)
+
+
+def rows_of(source: SealedLedger) -> Rows:
+    with closing(sqlite3.connect(source.path)) as connection:
+        return {
+            name: sorted(connection.execute(f"SELECT {columns} FROM {name}").fetchall(), key=repr)
+            for name, columns in COLUMNS.items()
+        }
+
+
+async def rows_in(target: PostgresStore) -> Rows:
+    return {
+        name: sorted(await target.sql(f"SELECT {columns} FROM {name}"), key=repr)
+        for name, columns in COLUMNS.items()
+    }
+
+
+async def test_every_row_of_every_table_is_copied_but_those_of_stewards(
+    source: SealedLedger, bare_target: PostgresStore
+):
+    """Numbers of 64 bits, bytes, odd text and NULLs are what they were; the schema is made on the way."""
+    before = rows_of(source)
+    assert [] == [name for name, rows in before.items() if not rows]
+    copy = await copied(source, bare_target)
+    assert {**before, "stewards": []} == await rows_in(bare_target)
+    assert before == rows_of(source)
+    assert {name: len(rows) for name, rows in before.items() if name != "stewards"} == copy.rows
+    planned = await bare_target.sql("SELECT reltuples::int FROM pg_class WHERE relname = 'standings'")
+    assert [(len(before["standings"]),)] == planned
+
+
+async def test_M09_the_copy_is_whole_and_goes_on(source: SealedLedger, target: PostgresStore):
+    """It is what was sealed, its next event has the next number, and its next seal follows the last one."""
+    await copied(source, target)
+    newest = len(rows_of(source)["events"])
+    async with open_in(target) as ledger:
+        before = await audit(ledger, source.keys)
+        assert (3, 2, newest) == (before.seals, before.boards, before.events)
+        assert not (await ledger.append(new_submission("run-3", player="p0", score=103))).is_new
+        assert (await ledger.append(new_submission("next"))).is_new
+        assert newest + 1 == await ledger.read(queries.newest_seq())
+        sealer = Sealer(source.settings, ledger, clock=lambda: NOON_MS + 10**9)
+        while await sealer.step():
+            pass
+        after = await audit(ledger, source.keys)
+        assert (newest + 1, newest + 1) == (after.events, after.sealed_events)
+
+
+async def test_only_an_empty_database_is_copied_into(
+    source: SealedLedger, target: PostgresStore, monkeypatch: pytest.MonkeyPatch
+):
+    """What is there stays as it is, and is not even migrated."""
+    await copied(source, target)
+    monkeypatch.delattr(copying, "upgrade_postgres")
+    once = await rows_in(target)
+    with pytest.raises(LedgerNotCopied, match="the database is not empty, achievements has rows"):
+        await copied(source, target)
+    assert once == await rows_in(target)
+
+
+async def test_nothing_is_copied_while_a_part_has_the_ledger_open(
+    source: SealedLedger, target: PostgresStore, monkeypatch: pytest.MonkeyPatch
+):
+    """Even at rest; and no part opens it while it is copied."""
+    monkeypatch.setattr(copying, "_HELD_S", 0.01)
+    async with opened(source.path):
+        with pytest.raises(LedgerNotCopied, match="another program has the ledger open: stop every part"):
+            await copied(source, target)
+
+    monkeypatch.setattr("gateway.ledger.sqlite.store.CREATED_S", 0.01)
+    with copying._held(source.path), pytest.raises(LedgerUnavailable, match="locked"):
+        async with opened(source.path):
+            pass
+    await copied(source, target)
+
+
+async def test_M09_a_ledger_that_is_not_what_was_sealed_is_not_copied(
+    source: SealedLedger, target: PostgresStore
+):
+    """The fault is named, and the database stays empty."""
+    source.tamper("UPDATE submissions SET score = 1 WHERE seq = 4")
+    with pytest.raises(LedgerTampered, match="event 4 was changed"):
+        await copied(source, target)
+    assert set() == {name for name, rows in (await rows_in(target)).items() if rows}
+
+
+async def test_a_copy_that_fails_leaves_nothing_and_can_be_repeated(
+    source: SealedLedger, target: PostgresStore
+):
+    """Text with a NUL, which PostgreSQL refuses, is in the last table; those before it are undone."""
+    source.tamper("INSERT INTO webhooks VALUES ('w', 'a' || char(0), x'00', '', '', 0, 0, NULL)")
+    with pytest.raises(LedgerNotCopied, match="0x00; nothing was copied"):
+        await copied(source, target)
+    assert set() == {name for name, rows in (await rows_in(target)).items() if rows}
+    source.tamper("DELETE FROM webhooks WHERE webhook_id = 'w'")
+    await copied(source, target)
+
+
+def test_a_copy_that_is_killed_leaves_nothing_and_can_be_repeated(
+    source: SealedLedger, postgres_server: PostgresServer
+):
+    """Killed after every table that it copied, before the commit."""
+
+    async def killed_and_repeated() -> None:
+        async with postgres_server.database() as name:
+            target = PostgresStore(postgres_server, name)
+            victim = multiprocessing.get_context("fork").Process(
+                target=_killed, args=(source, url_of(target))
+            )
+            victim.start()
+            victim.join()
+            assert -signal.SIGKILL == victim.exitcode
+            assert set() == {name for name, rows in (await rows_in(target)).items() if rows}
+            await copied(source, target)
+            assert {**rows_of(source), "stewards": []} == await rows_in(target)
+
+    asyncio.run(killed_and_repeated())
+
+
+def _killed(source: SealedLedger, url: str) -> None:
+    """Copy, and die at the last row."""
+    copying._PAGE = 1  # type: ignore[misc]
+    rows = sum(len(rows) for rows in rows_of(source).values()) - len(rows_of(source)["stewards"])
+    numbers = count(1)
+
+    def die_at_the_last(_rows: int) -> None:
+        if next(numbers) == rows:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    asyncio.run(copy_ledger(source.path, url, lambda: source.keys, advance=die_at_the_last))
+
+
+async def test_a_ledger_that_was_never_sealed_needs_no_key(tmp_path: Path, target: PostgresStore):
+    """A deployment whose steward has not made its key yet can move."""
+
+    def no_key() -> PublicKeys:
+        raise AssertionError("asked for")
+
+    async with opened(tmp_path / "ledger.sqlite3") as ledger:
+        await ledger.append(new_submission("first"))
+    copy = await copy_ledger(tmp_path / "ledger.sqlite3", url_of(target), no_key)
+    assert (1, 0) == (copy.audit.events, copy.audit.seals)
