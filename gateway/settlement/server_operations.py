@@ -210,7 +210,7 @@ async def _perform(
     """Perform an operation, unless it was done before. Raises _Impossible."""
     earlier = await stored.known_operation(tx, operation.operation_id)
     if earlier and earlier.content_digest != operation.content_digest:
-        raise _Impossible(RefusalKind.OTHER_CONTENT, "the operation id was used before, for something else")
+        raise _Impossible(RefusalKind.OTHER_CONTENT, "the operation id was used before, with another body")
     if earlier:
         return PerformedOperation(operation, earlier.revoked, is_new=False)
     slot = await _slot(tx, board, operation)

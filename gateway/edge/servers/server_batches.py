@@ -19,9 +19,9 @@ from gateway.edge.http.responses import json_response, replay_header
 from gateway.edge.problems import PROBLEM_BASE, Problem, ProblemType
 from gateway.edge.servers.server_operations import show_for
 from gateway.edge.servers.server_requests import (
-    PROBLEM_OF,
     OperationBody,
     operation_of,
+    problem_of,
     refuse_impossible,
     result_of,
 )
@@ -58,12 +58,12 @@ async def write_batch(request: web.Request) -> web.Response:
     if len(accepted) < len(parsed):
         with ledger_refusals_as_problems():
             refusals = await find_refusals(edge.ledger, board, server, operations)
-        raise _batch_refused(_errors_of(parsed, refusals))
+        raise _batch_refused(_errors_of(parsed, accepted, refusals))
     try:
         with ledger_refusals_as_problems():
             done = await perform(edge.ledger, board, server, operations, show_for(edge, board, accepted))
     except OperationsRefused as refused:
-        raise _batch_refused([_error_of(refusal) for refusal in refused.refusals]) from None
+        raise _batch_refused(_errors_of(parsed, accepted, refused.refusals)) from None
     results = [result_of(board, server, body, result) for body, result in zip(accepted, done, strict=True)]
     is_replay = not any(result.is_new for result in done)
     return json_response(
@@ -110,17 +110,17 @@ def _value_of(number: int, line: bytes) -> Any:
 
 
 def _errors_of(
-    parsed: Sequence[OperationBody | Problem], refusals: Sequence[RefusedOperation]
+    parsed: Sequence[OperationBody | Problem],
+    accepted: Sequence[OperationBody],
+    refusals: Sequence[RefusedOperation],
 ) -> list[dict[str, Any]]:
     """Return what is wrong with a batch, in its order.
 
-    `refusals` count only the operations that could be parsed.
+    `refusals` count only the operations that could be parsed, which are `accepted`.
     """
     places = [at for at, body in enumerate(parsed) if not isinstance(body, Problem)]
-    errors = [_error_of(refusal._replace(at=places[refusal.at])) for refusal in refusals]
-    errors += [
-        _error(at, body.kind, body.detail) for at, body in enumerate(parsed) if isinstance(body, Problem)
-    ]
+    errors = [_error(places[each.at], problem_of(accepted[each.at], each)) for each in refusals]
+    errors += [_error(at, body) for at, body in enumerate(parsed) if isinstance(body, Problem)]
     return sorted(errors, key=itemgetter("index"))
 
 
@@ -146,21 +146,22 @@ def _outcomes(
     """Yield the outcome of each operation: its own problem, or the next of `results`, which skip problems."""
     for body in parsed:
         if isinstance(body, Problem):
-            yield _refused(body.kind, body.detail)
+            yield _refused(body)
             continue
         outcome = next(results)
         if isinstance(outcome, RefusedOperation):
-            yield _refused(PROBLEM_OF[outcome.kind], outcome.detail)
+            yield _refused(problem_of(body, outcome))
         else:
             result = result_of(board, server, body, outcome)
             yield outcomes.OperationOutcome(status="done", is_replay=not outcome.is_new, result=result)
 
 
-def _refused(kind: ProblemType, detail: str | None) -> outcomes.OperationOutcome:
-    problem = outcomes.Refusal(
-        type=PROBLEM_BASE + kind.slug, title=kind.title, status=kind.status, detail=detail
+def _refused(problem: Problem) -> outcomes.OperationOutcome:
+    kind = problem.kind
+    refusal = outcomes.Refusal(
+        type=PROBLEM_BASE + kind.slug, title=kind.title, status=kind.status, detail=problem.detail
     )
-    return outcomes.OperationOutcome(status="refused", problem=problem)
+    return outcomes.OperationOutcome(status="refused", problem=refusal)
 
 
 def _batch_refused(errors: Sequence[dict[str, Any]]) -> Problem:
@@ -171,9 +172,6 @@ def _batch_refused(errors: Sequence[dict[str, Any]]) -> Problem:
     )
 
 
-def _error(index: int, kind: ProblemType, detail: str | None) -> dict[str, Any]:
-    return {"index": index, "type": PROBLEM_BASE + kind.slug, "detail": detail or kind.title}
-
-
-def _error_of(refusal: RefusedOperation) -> dict[str, Any]:
-    return _error(refusal.at, PROBLEM_OF[refusal.kind], refusal.detail)
+def _error(index: int, problem: Problem) -> dict[str, Any]:
+    kind = problem.kind
+    return {"index": index, "type": PROBLEM_BASE + kind.slug, "detail": problem.detail or kind.title}

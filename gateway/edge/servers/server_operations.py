@@ -12,11 +12,10 @@ from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.body import SMALL_BODY, read_signed
 from gateway.edge.http.request import board_of, parse_body
 from gateway.edge.http.responses import json_response, replay_header, score_accepted
-from gateway.edge.problems import Problem
 from gateway.edge.servers.server_requests import (
-    PROBLEM_OF,
     OperationBody,
     operation_of,
+    problem_of,
     receipt_of,
     refuse_impossible,
     removed,
@@ -26,7 +25,6 @@ from gateway.ledger.submissions.operations import ServerRequest
 from gateway.settlement.server_operations import (
     OperationsRefused,
     PerformedOperation,
-    RefusalKind,
     Show,
     perform,
 )
@@ -94,7 +92,5 @@ async def _perform_one(
             [done] = await perform(edge.ledger, board, server, [operation], show_for(edge, board, [body]))
     except OperationsRefused as refused:
         [refusal] = refused.refusals
-        is_known = refusal.kind is RefusalKind.OTHER_CONTENT
-        detail = f"{body.operation}: {refusal.detail}" if is_known else refusal.detail
-        raise Problem(PROBLEM_OF[refusal.kind], detail) from None
+        raise problem_of(body, refusal) from None
     return done

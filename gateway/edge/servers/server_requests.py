@@ -15,7 +15,12 @@ from gateway.edge.wire import bodies, outcomes
 from gateway.ledger.records import NewSubmission, Receipt
 from gateway.ledger.submissions.operations import ServerRequest
 from gateway.runtime.clock import fault_of_rfc3339, parse_rfc3339, rfc3339
-from gateway.settlement.server_operations import PerformedOperation, RefusalKind, ServerOperation
+from gateway.settlement.server_operations import (
+    PerformedOperation,
+    RefusalKind,
+    RefusedOperation,
+    ServerOperation,
+)
 from policies.choices import Operator
 from policies.loader import Board
 from policies.vocabulary import Claim, Reason, State
@@ -32,6 +37,13 @@ PROBLEM_OF: Final = {
     RefusalKind.CONFLICT: ProblemType.STATE_CONFLICT,
 }
 """The problem type of each refusal of the ledger."""
+
+
+def problem_of(body: OperationBody, refusal: RefusedOperation) -> Problem:
+    """Return the problem of an operation that the ledger refused."""
+    is_known = refusal.kind is RefusalKind.OTHER_CONTENT
+    detail = f"{body.operation}: {refusal.detail}" if is_known else refusal.detail
+    return Problem(PROBLEM_OF[refusal.kind], detail)
 
 
 def refuse_impossible(board: Board, server: ServerRequest, body: OperationBody) -> None:

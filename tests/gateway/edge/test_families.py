@@ -367,7 +367,7 @@ async def test_an_operation_that_is_known_with_other_content_is_named(studio: St
         answer = await studio.harness.as_server(studio.private, "eu-1", path, body)
         assert status == answer.status
     assert "idempotency-mismatch" == answer.problem
-    assert "lap-7: the operation id was used before, for something else" == answer.body["detail"]
+    assert "lap-7: the operation id was used before, with another body" == answer.body["detail"]
 
 
 async def test_an_unknown_field_of_an_operation_is_refused_with_those_of_its_action(studio: Studio):

@@ -102,6 +102,10 @@ async def test_B11_a_refused_batch_names_all_that_is_wrong_with_it(harness: Harn
     assert (422, "batch-refused") == (answer.status, answer.problem)
     kinds = {each["index"]: each["type"].rsplit("/", 1)[1] for each in answer.body["errors"]}
     assert {1: "schema-violation", 3: "schema-violation", 4: "idempotency-mismatch"} == kinds
+    known = "op-1: the operation id was used before, with another body"
+    assert known == answer.body["errors"][2]["detail"]
+    [alone] = (await each_of(harness, key, batch[-1:])).body["results"]
+    assert known == alone["problem"]["detail"]
     assert [("ada", 70)] == await standing(harness, "vault")
     assert ["done"] == told(await each_of(harness, key, [write("op-4", 91)]))
 
