@@ -139,6 +139,16 @@ async def test_what_came_is_handed_out_as_if_it_had_never_been(ledger: Ledger):
     assert (True, False) == (returned.is_returned, came.is_returned)
 
 
+async def test_what_counts_already_is_checked_again_with_what_came(ledger: Ledger):
+    """It waits for no verdict: it is no backlog, and settling it is no first verification."""
+    await ledger.append(committed("one"))
+    [lease] = await asked(ledger, "one")
+    assert await ledger.write(reveals.reveal(lease.submission.seq, RECORDING, State.PROMOTED, now_ms=NOON_MS))
+    told = [[row.submission_id for row in await due(ledger, kind, NOON_MS)] for kind in ("recheck", "verify")]
+    assert [["one"], []] == told
+    assert [0, 0] == [each.count for each in (await ledger.read(work.backlog())).values()]
+
+
 async def test_what_was_not_asked_for_is_not_kept(ledger: Ledger, store: Store):
     """Nothing is stored, and no work changes."""
     await ledger.append(committed("one"))

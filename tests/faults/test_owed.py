@@ -209,7 +209,7 @@ async def test_B04_what_is_owed_is_bounded_and_one_change_keeps_no_other(monkeyp
     monkeypatch.setattr(unprojected, "UNPROJECTED_LIMIT", 4)
     now_s, index = [100.0], Boards()
     changes = UnprojectedChanges(index, index, clock=lambda: now_s[0])  # type: ignore[arg-type]
-    changes.add(BOARD, [a_change(seq) for seq in (2, 1, 3, 4, 5, 3)])
+    changes.add(BOARD, [a_change(seq) for seq in (2, 1, 1, 3, 4, 5, 3)])
     now_s[0] = 101.5
     assert (1.5, 0.0) == (changes.behind_s("vault"), changes.behind_s("sprint"))
     task = asyncio.create_task(changes.run())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,21 @@ async def test_the_ledger_is_above_the_policy(tmp_path: Path):
 
     statuses = [registry.status_of(board, each) for each in ("a", "b", "c")]
     assert [BuildStatus.ALLOW, BuildStatus.PROVISIONAL, BuildStatus.ALLOW] == statuses
+
+
+async def test_the_boards_of_a_family_have_their_builds_in_common(tmp_path: Path):
+    """A build that is blocked for the family is blocked on each of them."""
+    ledger, own = Ledger(), boards.board(tmp_path)
+    ledger.statuses = {("track", "b-1"): BuildStatus.BLOCKED}
+    registry = BuildRegistry(ledger)  # type: ignore[arg-type]
+    await registry.refresh()
+
+    tracks = [
+        replace(own, policy=own.policy.model_copy(update={"board": f"track.{name}"}), family="track")
+        for name in ("monza", "spa")
+    ]
+    statuses = [registry.status_of(board, build) for board in tracks for build in ("b-1", "b-2")]
+    assert [BuildStatus.BLOCKED, BuildStatus.ALLOW] * 2 == statuses
 
 
 async def test_what_is_old_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -169,6 +169,7 @@ async def test_friends_and_listed_players_of_an_archived_window(harness: Harness
     of_day = (await harness.get(f"{VAULT}/entries?window={day}")).headers["Scoregate-Revision"]
     found = [await harness.get(friends, ada), await harness.get(around, ada), listed]
     assert [of_day] * 3 == [answer.headers.get("Scoregate-Revision") for answer in found]  # B11
+    assert ["private, no-store"] * 2 == [answer.headers["Cache-Control"] for answer in found[:2]]
     for path in ("/entries", "/entries/p1/around"):
         refused = await harness.get(f"{VAULT}{path}?window={day}&segment=country:de")
         assert (422, "schema-violation") == (refused.status, refused.problem)

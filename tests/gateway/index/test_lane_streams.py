@@ -11,11 +11,13 @@ from redis.asyncio import Redis
 from gateway.index import changes, keys
 from gateway.index.changes import ChangeStream
 from gateway.index.connection import connect_blocking
-from gateway.index.feed import catch_up_budget
+from gateway.index.feed import catch_up_budget, reader
 from gateway.index.feed.events import EventKind
 from gateway.index.feed.live_feed import LiveFeed, Subscription
+from gateway.index.feed.reader import LaneReader
 from gateway.index.lane_stream import StreamTrimmed
 from gateway.runtime.lanes import lane_of
+from policies.errors import IndexUnavailable
 from tests.support.attack import until
 from tests.support.feeds import entry, ranking_of
 from tests.support.policies import a_ranking
@@ -86,6 +88,28 @@ async def test_who_listens_to_a_quiet_board_moves_on_with_its_lane(feed: LiveFee
     async with feed.listen("b", after=last) as again:
         [event] = await anext(again.events)
         assert (EventKind.STANDING, 500) == (event.kind, event.change and event.change.seq)
+
+
+async def test_who_listens_to_an_empty_stream_reads_the_board_again_after_a_failure(
+    feed: LiveFeed, client: Redis, monkeypatch: pytest.MonkeyPatch
+):
+    """It may be another stream by then, and nothing tells how much of it was lost."""
+    grown_after, has_failed = LaneReader._grown_after, asyncio.Event()
+
+    async def fail_once(self: LaneReader, ends: dict[str, str]) -> set[str]:
+        if not has_failed.is_set():
+            has_failed.set()
+            raise IndexUnavailable
+        return await grown_after(self, ends)
+
+    monkeypatch.setattr(reader, "RETRY_S", 0.01)
+    monkeypatch.setattr(LaneReader, "_grown_after", fail_once)
+    async with feed.listen("b") as following:
+        await anext(following.events)
+        await has_failed.wait()
+        [first] = await add(client, "b", 1)
+        [event] = await anext(following.events)
+        assert (EventKind.RESET, first) == (event.kind, event.stream_id)
 
 
 async def test_who_returns_to_a_quiet_board_reads_no_more_of_its_lane_than_it_may(

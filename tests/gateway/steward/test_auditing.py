@@ -93,6 +93,7 @@ async def test_of_two_stewards_that_draw_at_once_one_begins_the_day(duty: Duty):
     counts = await asyncio.gather(first.step(), second.step())
     assert sum(counts) == len(noted(duty)) > 0
     assert [0, 0] == [await first.step(), await second.step()]
+    assert not await duty.ledger.write(audits.claim(duty.board.name, day=draw._day(), seed=3)), "it is over"
 
 
 async def test_a_night_of_audits_is_noted_in_slices_and_a_restart_goes_on(

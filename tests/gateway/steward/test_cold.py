@@ -37,9 +37,10 @@ from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
 from gateway.steward.index.check import check
 from gateway.steward.index.cold import ColdBoard
+from gateway.steward.rule_changes import RuleKeeper
 from gateway.wiring import load_policies, open_index, open_ledger
 from policies.choices import RankKind
-from policies.errors import IndexNotWhole
+from policies.errors import IndexNotWhole, RebuildRefused
 from policies.loader import Policies
 from policies.vocabulary import Reason, State
 from tests.support import boards
@@ -143,6 +144,18 @@ async def test_a_board_in_use_stays(duty: Duty, why: str):
     held = set(duty.redis.keys("lb:{201}:tiny:*"))
     assert not await duty.index.of(duty.board).residency.evict([keys.window(BOARD, "alltime")], now_ms=1)
     assert held == set(duty.redis.keys("lb:{201}:tiny:*"))
+
+
+async def test_a_fold_waits_for_who_builds_a_cold_board(duty: Duty):
+    """What is built may have been read before the fold; a cold board that nobody builds is left as it is."""
+    await idle(duty)
+    catalogue = Catalogue(Policies({BOARD: duty.board}))
+    keeper = RuleKeeper(duty.ledger, duty.index, catalogue, clock=duty.clock)
+    await keeper._build(duty.board)
+    assert duty.redis.exists(COLD)
+    duty.redis.set(keys.lease(BOARD), "another", px=60_000)
+    with pytest.raises(RebuildRefused):
+        await keeper._build(duty.board)
 
 
 async def test_a_reader_is_answered_at_once_and_brings_the_board_back(duty: Duty):

@@ -104,6 +104,19 @@ async def test_I01_dispatch_waits_for_redis(own_settings: Settings, duty: Duty):
         assert 1 == await steward.dispatch()
 
 
+async def test_I01_what_the_queue_did_not_take_is_due_at_once(duty: Duty, monkeypatch: pytest.MonkeyPatch):
+    """Though it had room a moment before: nothing waits as if a worker had it."""
+
+    async def refuse(*_: Any) -> bool:
+        return False
+
+    await duty.append("run-1")
+    with monkeypatch.context() as patch:
+        patch.setattr(duty.steward._dispatcher._jobs, "put", refuse)
+        assert 0 == await duty.steward.dispatch()
+    assert 1 == await duty.steward.dispatch()
+
+
 async def test_a_round_with_nothing_due_costs_one_read_and_asks_no_queue(
     duty: Duty, monkeypatch: pytest.MonkeyPatch
 ):
