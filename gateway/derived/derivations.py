@@ -14,7 +14,7 @@ from gateway.catalogue.catalogue import Catalogue
 from gateway.catalogue.outdated_boards import OutdatedBoards
 from gateway.derived.achievements import Achievements
 from gateway.derived.change_followers import ChangeConsumer, ChangeFollower
-from gateway.derived.followers import LogFollower
+from gateway.derived.followers import LOG_SLICE, LogFollower
 from gateway.derived.statistics import Statistics
 from gateway.derived.trends import Trends
 from gateway.derived.webhooks.sender import Sender
@@ -28,6 +28,10 @@ from gateway.runtime.settings import Settings
 
 REBUILDABLE: Final = (Statistics.name, Trends.name, Achievements.name)
 """Consumers that can be rebuilt. The others send messages, which cannot be taken back."""
+
+
+SLICES: Final = 4
+"""Most slices of the log in one turn: a pause after each made a backlog wait more than it worked."""
 
 
 class Derivations:
@@ -70,8 +74,14 @@ class Derivations:
         }
 
     async def follow_log(self) -> int:
-        """Let every consumer follow the log, and return how many events they handled in all."""
-        return sum([await follower.step() for follower in self.of_log.values()])
+        """Let every consumer follow the log for some slices; return how many events they handled in all."""
+        done = 0
+        for _ in range(SLICES):
+            counts = [await follower.step() for follower in self.of_log.values()]
+            done += sum(counts)
+            if max(counts) < LOG_SLICE:
+                break
+        return done
 
     async def follow_changes(self) -> int:
         """Let every consumer follow the streams, and return how many changes they handled in all."""

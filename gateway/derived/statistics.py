@@ -58,8 +58,8 @@ class Statistics:
         promoted: Counter[str] = Counter()
         for event in events:
             promoted[event.board] += event.difference
-        for board in sorted(attempts.keys() | promoted.keys()):
-            await add_counts(tx, board, BoardCounts(attempts[board], promoted[board]))
+        boards = sorted(attempts.keys() | promoted.keys())
+        await add_counts(tx, {board: BoardCounts(attempts[board], promoted[board]) for board in boards})
 
     async def repair(self) -> int:
         """Rebuild the estimates of lanes that lost theirs, all in one walk, and return how many.

@@ -7,7 +7,7 @@ that counts. A player's first submission is no improvement: it beats nothing.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -16,7 +16,7 @@ from gateway.catalogue.catalogue import Catalogue
 from gateway.derived.frequency_sketch import FrequencySketch, FrequentItem
 from gateway.ledger.derived import trends
 from gateway.ledger.derived.log import LoggedEvent
-from gateway.ledger.derived.trends import TrendSlot
+from gateway.ledger.derived.trends import BEGINNING, TrendSlot
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.transaction import Transaction
 from gateway.runtime.clock import Clock
@@ -54,6 +54,10 @@ KEPT_MS: Final = 2 * Span.DAY.length_ms
 """The lifetime of slots, so long that a slow steward still finds the slots of its late events."""
 
 
+PRUNED_AT_ONCE: Final = 1_000
+"""Slots that are looked at, in turn, after each slice of the log: more than a slice can add."""
+
+
 @dataclass(frozen=True, slots=True)
 class Trend:
     """The leaders since a moment (Unix ms), the total of all players, and how far off a number can be."""
@@ -75,10 +79,11 @@ class Trends:
     def __init__(self, catalogue: Catalogue, *, clock: Clock) -> None:
         self._catalogue = catalogue
         self._clock = clock
+        self._pruned = BEGINNING
 
     async def begin(self, tx: Transaction, _newest: int) -> int:
         """Begin at the first event; old ones pass quickly."""
-        await trends.prune(tx, before_ms=2**62)
+        await trends.forget(tx)
         return 0
 
     async def prepare(self, events: Sequence[LoggedEvent]) -> None:
@@ -99,12 +104,11 @@ class Trends:
                     weights[TrendSlot(event.board, kind.value, span.slot_ms, begin_ms)][event.player] += (
                         weight
                     )
-        for slot, added in weights.items():
-            stored = await trends.sketch_of(tx, slot)
-            sketch = FrequencySketch.merged([stored] if stored else [])
-            sketch.add_all(added)
-            await trends.put_sketch(tx, slot, sketch.stored())
-        await trends.prune(tx, before_ms=since_ms)
+        stored = await trends.sketches_of(tx, weights)
+        await trends.put_sketches(
+            tx, {slot: _with(stored.get(slot), added) for slot, added in weights.items()}
+        )
+        self._pruned = await trends.prune_next(tx, self._pruned, before_ms=since_ms, count=PRUNED_AT_ONCE)
 
     async def _weight(self, tx: Transaction, event: LoggedEvent, order: SortOrder) -> tuple[TrendKind, int]:
         if event.from_state is State.RECEIVED:
@@ -119,6 +123,13 @@ class Trends:
             return TrendKind.IMPROVED, 0
         sign = -1 if order is SortOrder.ASCENDING else 1
         return TrendKind.IMPROVED, max(0, sign * (event.score - earlier))
+
+
+def _with(stored: bytes | None, added: Mapping[str, int]) -> bytes:
+    """Return a slot's sketch with more weights."""
+    sketch = FrequencySketch.merged([stored] if stored else [])
+    sketch.add_all(added)
+    return sketch.stored()
 
 
 async def trend_of(

@@ -62,8 +62,8 @@ async def test_counts_add_up_on_either_database(ledger: Ledger):
     """What is added is added to what is there."""
 
     async def add(tx: Transaction) -> None:
-        await counts.add_counts(tx, "tiny", counts.BoardCounts(3, 2))
-        await counts.add_counts(tx, "tiny", counts.BoardCounts(1, -1))
+        await counts.add_counts(tx, {"tiny": counts.BoardCounts(3, 2), "vault": counts.BoardCounts(5, 5)})
+        await counts.add_counts(tx, {"tiny": counts.BoardCounts(1, -1)})
 
     await ledger.write(add)
     assert (4, 1) == await ledger.read(counts.counts_of("tiny"))

@@ -25,6 +25,7 @@ BETWEEN = (
     "from one anchor to the next: up to 2,000 standings, or 4,000 where there are none, and the moves since"
 )
 PIECE = "a bounded piece, of one window, of the steward's work"
+PIECE_OF_SLOTS = "a thousand slots, from one to another"
 LEASES = "a row for each lane and duty, and for each steward: some hundreds, however large the deployment is"
 NEWEST = "the first row from the end of an index"
 WAITING = "what waits, which is its result; an outbox that is not short is what it is to tell"
@@ -52,7 +53,8 @@ MEANT = {
     "derived.counts._FORGET": ("scan", "a row for each board, when they are counted anew"),
     "derived.log._POSITIONS": ("coarse", "a row for each policy file, once a start"),
     "derived.log._UNSHOWN": ("coarse scan", "projections under way: what the index was not told of yet"),
-    "derived.trends._PRUNE": ("scan", "a number of slots that the spans of a trend bound, once a round"),
+    "derived.trends._FORGET": ("scan", "a row for each slot of a board, when they are filled anew"),
+    "derived.trends._PRUNE": ("range", PIECE_OF_SLOTS),
     "leases._CLAIM": ("scan", LEASES),
     "leases._CLAIM_LANES": ("range scan", LEASES),
     "leases._LEASES": ("scan", LEASES),

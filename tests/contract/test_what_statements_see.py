@@ -46,6 +46,7 @@ OF_EVERY_BOARD = {
     "derived.log._BOARDS": "the log of all boards, which it tells apart",
     "derived.log._PLAYERS": "the log of all boards, in its order",
     "derived.log._UNSHOWN": "how far the log was shown",
+    "derived.trends._FORGET": "all trends are told anew",
     "derived.trends._PRUNE": "slots of every board grow old",
     "archive.windows._AT_WORK": "the boards that are due",
     "archive.windows._TO_FORGET": "the boards that are due",

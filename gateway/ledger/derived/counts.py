@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from sqlalchemy import bindparam, delete, select
@@ -40,9 +41,9 @@ def counts_of(board: str) -> Operation[BoardCounts]:
     return work
 
 
-async def add_counts(tx: Transaction, board: str, more: BoardCounts) -> None:
-    """Add to the counts of a board."""
-    await tx.run(_ADD, board=board, attempts=more.attempts, promoted=more.promoted)
+async def add_counts(tx: Transaction, more: Mapping[str, BoardCounts]) -> None:
+    """Add to the counts of boards."""
+    await tx.run_each(_ADD, [{"board": board, **counts._asdict()} for board, counts in more.items()])
 
 
 async def forget_counts(tx: Transaction) -> None:

@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 
 from gateway.catalogue.catalogue import Catalogue
 from gateway.derived import change_followers, followers
+from gateway.derived import derivations as derivations_of_stewards
 from gateway.derived.change_followers import ChangeFollower
 from gateway.derived.followers import standings_since
 from gateway.index import keys
@@ -127,6 +128,21 @@ async def test_how_far_behind_a_consumer_is_can_be_seen(stage, monkeypatch: pyte
         lags = [metric("scoregate_derived_lag", consumer=each) for each in ("heard", "statistics")]
         seen.append(lags)
     assert [[1, 4], [0, 0], [0, 0]] == seen
+
+
+async def test_a_backlog_of_the_log_is_followed_for_some_slices_in_a_turn(
+    stage, monkeypatch: pytest.MonkeyPatch
+):
+    """A turn ends in a pause, and one after each slice would be most of the time; one for ever would hold the lease."""
+    for module in (followers, derivations_of_stewards):
+        monkeypatch.setattr(module, "LOG_SLICE", 2)
+    monkeypatch.setattr(derivations_of_stewards, "SLICES", 3)
+    derivations = stage.derivations()
+    await catch_up(derivations)
+    for number in range(4):
+        await stage.score(f"p{number}", number)
+    consumers = len(derivations.of_log)
+    assert [6 * consumers, 2 * consumers, 0] == [await derivations.follow_log() for _ in range(3)]
 
 
 async def test_two_stewards_share_the_changes(stage):

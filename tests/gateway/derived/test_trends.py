@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from gateway.catalogue.catalogue import Catalogue
+from gateway.derived import trends
 from gateway.derived.followers import LogFollower
 from gateway.derived.frequency_sketch import FrequencySketch
-from gateway.derived.trends import Span, TrendKind, Trends, trend_of
+from gateway.derived.trends import KEPT_MS, Span, TrendKind, Trends, trend_of
+from gateway.ledger.derived.trends import TrendSlot, forget, put_sketches
 from policies.loader import load_policies
 from policies.vocabulary import Reason, State
 from tests.support.derived import catch_up
@@ -76,6 +78,28 @@ async def test_what_is_longer_ago_than_the_span_counts_no_more(stage):
     await catch_up(derivations)
     assert [("cy", 1)] == await leaders(stage, TrendKind.PLAYED, Span.DAY)
     assert [(2,)] == stage.rows("SELECT count(*) FROM trend_slots")
+
+
+async def test_slots_that_are_too_old_are_looked_for_a_piece_at_a_time(
+    stage, monkeypatch: pytest.MonkeyPatch
+):
+    """However many boards were played: each slice of the log looks at the next few, and begins again after the last."""
+    monkeypatch.setattr(trends, "PRUNED_AT_ONCE", 2)
+    derivations = stage.derivations()
+    await catch_up(derivations)
+    left = []
+    for _ in range(2):  # and what grew old since
+        begun_ms = stage.clock() - KEPT_MS - 1
+        old = {TrendSlot(f"old{number}", "played", 1, begun_ms): b"" for number in range(5)}
+        new = {TrendSlot("old3", "played", 1, begun_ms + 2 * KEPT_MS): b""}
+        await stage.ledger.write(lambda tx, slots={**old, **new}: put_sketches(tx, slots))
+        for _ in range(6):
+            await stage.receive("ada")
+            await catch_up(derivations)
+            left += stage.rows("SELECT count(*) FROM trend_slots WHERE board LIKE 'old%'")
+        await stage.ledger.write(forget)
+    assert [(4,), (2,), (1,), (1,), (1,), (1,)] == left[:6]
+    assert (1,) == left[-1]
 
 
 @pytest.mark.parametrize(("span", "slot_s", "length_s"), [(Span.HOUR, 300, 3_600), (Span.DAY, 3_600, 86_400)])
