@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from gateway.derived.join_history import JoinHistory
 from gateway.derived.top_ten import TOP_RANKS, TopTen
 from gateway.ledger.derived.log import LoggedEvent
+from gateway.ledger.players.joins import JoinChange
 from gateway.ledger.standings.history import Counting, ranked
 from policies.ranking import Ranking, ReachedScore
 from policies.vocabulary import SCORE_LIMIT, Reason, State
@@ -72,6 +74,19 @@ def test_the_first_ten_are_those_of_all_players_ranked_anew(tmp_path: Path, oper
         assert rank == (first.index(submission.player) + 1 if submission.player in first else None)
     assert 2 == most
     assert revoked > EVENTS / 20
+
+
+def test_a_window_that_is_over_stays_as_it_ended(tmp_path: Path):
+    """A late verdict finds in it who was on the board at its end, whoever has left or joined since."""
+    ranking = Ranking(boards.board(tmp_path, windows=["daily"], joins="required").policy)
+    window = window_at(ranking.policy, WindowKind.DAILY, 0)
+    changes = [("left", 1, True, 0), ("left", 2, False, window.end_ms), ("late", 1, True, window.end_ms)]
+    top = TopTen(ranking, window, JoinHistory([JoinChange(*change) for change in changes]))
+    verdicts = [
+        event_of(seq, str(seq), player, 9, State.PROMOTED)._replace(at_ms=window.end_ms + seq)
+        for seq, player in enumerate(("left", "late"), start=1)
+    ]
+    assert [1, None] == [top.rank_after(each) for each in verdicts]
 
 
 def test_an_event_that_changes_no_standing_ranks_nobody_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
