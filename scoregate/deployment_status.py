@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gateway.deployment.presence import PartKind, PartReport, own_host, parts_there
 from gateway.deployment.reload_answers import last_answer
-from gateway.deployment.run_files import RunningPart, running_parts
+from gateway.deployment.run_files import RunningPart, running_parts, without_credentials
 from gateway.index.connection import connect
 from gateway.index.earlier_layout import EarlierLayout
 from gateway.ledger.leases import LANE_PREFIX, NOBODY, lease_holders
@@ -66,7 +66,7 @@ class DeploymentStatus(NamedTuple):
 async def status_of(settings: Settings) -> DeploymentStatus:
     """Return the status of the deployment of these settings. Raises OSError if its folder cannot be read."""
     local = running_parts(settings.data_dir)
-    reports, troubles = await _reports(settings, has_parts=bool(local))
+    reports, troubles = await _reports(settings, local)
     by_process = {(part.host, part.pid): part for part in reports}
     rows = [_local_row(part, by_process.pop((own_host(), part.pid), None)) for part in local]
     rows += [_row(part) for part in by_process.values()]
@@ -78,15 +78,20 @@ async def status_of(settings: Settings) -> DeploymentStatus:
     )
 
 
-async def _reports(settings: Settings, *, has_parts: bool) -> tuple[list[PartReport], list[str]]:
+async def _reports(settings: Settings, local: Sequence[RunningPart]) -> tuple[list[PartReport], list[str]]:
     """Return the parts that the index has heard from, and sentences on what keeps it busy or away."""
-    # The default address may be some other Redis of this machine: only a configured or embedded one is asked.
+    used = sorted({part.redis for part in local if part.redis})
+    # The default address may be some other Redis of this machine: only a configured or noted one is asked.
     if "redis_url" not in settings.model_fields_set:
-        return [], [f"{ONLY_HERE}: SCOREGATE_REDIS_URL is not set here"] if has_parts else []
+        why = f"; the parts here use {' and '.join(used)}" if used else ""
+        return [], [f"{ONLY_HERE}: SCOREGATE_REDIS_URL is not set here{why}"] if local else []
+    asked = without_credentials(settings.redis_url)
+    others = [url for url in used if url != asked]
+    troubles = [f"the parts here use {' and '.join(others)}, and {asked} was asked"] if others else []
     try:
-        return await parts_there(settings), await _upgrade(settings)
+        return await parts_there(settings), [*troubles, *await _upgrade(settings)]
     except IndexUnavailable as error:
-        return [], [f"{ONLY_HERE}: {error}"]
+        return [], [*troubles, f"{ONLY_HERE}: {error}"]
 
 
 async def _upgrade(settings: Settings) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import secrets
 import signal
 import struct
@@ -28,6 +29,12 @@ BEGAN_MS: Final = wall_clock()
 
 FOLDER: Final = "run"
 
+HIDDEN: Final = "***"
+"""What an address has in place of its credentials, which no note may have."""
+
+_USER: Final = re.compile(r"//[^/]*@")
+_OPTION: Final = re.compile(r"([?&](?!db=)[^=&]*)=[^&]*")
+
 _FLOCK: Final = "qqihh" if sys.platform == "darwin" else "hhqqi4x"
 """The layout of `struct flock` (fcntl(2)) on this platform."""
 
@@ -36,12 +43,16 @@ _log = logger()
 
 @dataclass(frozen=True, slots=True)
 class RunningPart:
-    """A part that runs on this machine. `pid` is 0 if its process is in another container."""
+    """A part that runs on this machine. `pid` is 0 if its process is in another container.
+
+    `redis` is the address of its index, without credentials; None for a part that noted none.
+    """
 
     part: str
     pid: int
     since_ms: int
     path: Path
+    redis: str | None = None
 
     def note(self) -> bytes | None:
         """Return what the part has noted last, None if nothing. Raises OSError."""
@@ -76,12 +87,12 @@ class _Lock(NamedTuple):
 
 
 @contextmanager
-def noted(data_dir: Path, part: str) -> Iterator[PartFile]:
+def noted(data_dir: Path, part: str, redis_url: str | None = None) -> Iterator[PartFile]:
     """Keep the file of this process while the block runs. Use it once per process."""
     # A second file would end the lock of the first when it is closed (fcntl(2): POSIX locks are of the
     # process).
     try:
-        file, path = _note(data_dir / FOLDER, part)
+        file, path = _note(data_dir / FOLDER, part, redis_url and without_credentials(redis_url))
     except OSError as error:
         # Only `reload` and `status` need the file, so the part goes on without one.
         _log.warning(Event.NOT_NOTED, part=part, error=str(error))
@@ -101,6 +112,11 @@ def running_parts(data_dir: Path) -> list[RunningPart]:
         return []
     parts = (_read(path) for path in sorted(folder.iterdir()) if not path.name.startswith("."))
     return [part for part in parts if part]
+
+
+def without_credentials(url: str) -> str:
+    """Return the URL of a Redis with HIDDEN in place of its user, its password, and all options but `db`."""
+    return _OPTION.sub(rf"\1={HIDDEN}", _USER.sub(f"//{HIDDEN}@", url))
 
 
 def hang_up(part: RunningPart) -> bool:
@@ -126,7 +142,7 @@ def hang_up(part: RunningPart) -> bool:
     return True
 
 
-def _note(folder: Path, part: str) -> tuple[int, Path]:
+def _note(folder: Path, part: str, redis: str | None) -> tuple[int, Path]:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     running_parts(folder.parent)
     name = f"{part}-{os.getpid()}-{secrets.token_hex(4)}"
@@ -134,7 +150,7 @@ def _note(folder: Path, part: str) -> tuple[int, Path]:
     file = os.open(unready, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.write(file, orjson.dumps({"part": part, "since_ms": BEGAN_MS}))
+        os.write(file, orjson.dumps({"part": part, "since_ms": BEGAN_MS, "redis": redis}))
         unready.rename(path)  # nobody sees the file before it is locked
     except OSError:
         os.close(file)
@@ -168,7 +184,7 @@ def _read(path: Path) -> RunningPart | None:
             _remove(path)
             return None
         facts = orjson.loads(os.read(file, 4096))
-        return RunningPart(facts["part"], max(lock.pid, 0), facts["since_ms"], path)
+        return RunningPart(facts["part"], max(lock.pid, 0), facts["since_ms"], path, facts.get("redis"))
     finally:
         os.close(file)
 

@@ -196,7 +196,7 @@ def run_worker(
     _Process.policies, _Process.is_hung_up = None, False
     signal.signal(signal.SIGHUP, _hang_up)
     # A reload that comes after this worker has read the files must find it.
-    with noted(settings.data_dir, PartKind.WORKER) as part_file:
+    with noted(settings.data_dir, PartKind.WORKER, settings.redis_url) as part_file:
         _run(settings, part_file, queue, burst=burst)
 
 

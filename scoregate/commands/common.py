@@ -64,10 +64,10 @@ def deployment_of(data_dir: Path | None, *, is_writing: bool = False) -> Setting
 
 
 def settings_beside(data_dir: Path | None, *, is_writing: bool = False) -> Settings:
-    """Load the settings as `deployment_of` does, with the index of a `scoregate up` over the directory."""
-    from scoregate.embedded import with_embedded
+    """Load the settings as `deployment_of` does, with the index of the parts over the directory."""
+    from scoregate.embedded import with_noted_redis
 
-    return with_embedded(deployment_of(data_dir, is_writing=is_writing))
+    return with_noted_redis(deployment_of(data_dir, is_writing=is_writing))
 
 
 @asynccontextmanager

@@ -80,7 +80,8 @@ async def test_the_status_says_that_this_shell_does_not_know_redis(
     monkeypatch.delenv("SCOREGATE_REDIS_URL", raising=False)
     settings = Settings(data_dir=tmp_path)
     assert [] == (await deployment_status.status_of(settings)).troubles
-    part = RunningPart("edge", 1, 0, tmp_path / "none")
-    monkeypatch.setattr(deployment_status, "running_parts", lambda _: [part])
-    expected = ["only this machine's parts are known: SCOREGATE_REDIS_URL is not set here"]
-    assert expected == (await deployment_status.status_of(settings)).troubles
+    unset = "only this machine's parts are known: SCOREGATE_REDIS_URL is not set here"
+    for url, expected in ((None, unset), ("redis://***@a/0", f"{unset}; the parts here use redis://***@a/0")):
+        part = RunningPart("edge", 1, 0, tmp_path / "none", url)
+        monkeypatch.setattr(deployment_status, "running_parts", lambda _, part=part: [part])
+        assert [expected] == (await deployment_status.status_of(settings)).troubles

@@ -173,10 +173,11 @@ def test_N07_a_part_that_cannot_be_noted_runs_all_the_same(tmp_path: Path):
     other = tmp_path / "other"
     (other / FOLDER).mkdir(parents=True)
     (other / FOLDER / "edge-1-0").write_text('{"part": "edge", "since_ms": 0}')  # of a process that is gone
-    with noted(other, "steward"):
+    with noted(other, "steward", "redis://:secret@a/0"):
         [file] = (other / FOLDER).iterdir()
         assert file.name.startswith(f"steward-{os.getpid()}-")
-        assert {"part": "steward", "since_ms": run_files.BEGAN_MS} == json.loads(file.read_text())
+        facts = {"part": "steward", "since_ms": run_files.BEGAN_MS, "redis": "redis://***@a/0"}
+        assert facts == json.loads(file.read_text())
         assert 0o600 == file.stat().st_mode & 0o777
     assert [] == list((other / FOLDER).iterdir())
     with noted(tmp_path / "third", "edge"):

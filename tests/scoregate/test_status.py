@@ -14,9 +14,10 @@ from rich.console import Console
 
 from gateway.deployment.presence import PartKind, PartReport
 from gateway.deployment.reload_answers import ReloadAnswer
-from gateway.deployment.run_files import PartFile, RunningPart
+from gateway.deployment.run_files import PartFile, RunningPart, without_credentials
 from gateway.runtime.clock import rfc3339, wall_clock
-from scoregate import deployment_status
+from gateway.runtime.settings import Settings
+from scoregate import deployment_status, embedded
 from scoregate.commands import status
 from scoregate.deployment_status import STATED, DeploymentStatus
 from tests.support import preloaded
@@ -99,6 +100,71 @@ def is_upgraded(valkey: ValkeyServer) -> bool:
     """Tell whether a steward has found that no key of an earlier version is left."""
     with valkey.client() as client:
         return client.hgetall("scoregate:layout") == {"is": "lanes", "removed": "1235"}
+
+
+def told_elsewhere(deployment: Deployment, *words: str, **other: str) -> Any:
+    """A finished call in a shell that knows the data directory, and `other` settings."""
+    shell = {name: value for name, value in os.environ.items() if not name.startswith("SCOREGATE_")}
+    known = {"data_dir": str(deployment.settings["data_dir"])} | other
+    return preloaded.finished(
+        ("status", *words), shell | {f"SCOREGATE_{name.upper()}": value for name, value in known.items()}
+    )
+
+
+async def test_the_status_asks_the_redis_that_the_parts_here_use(tmp_path: Path):
+    """In a shell without the address, also beside an old Valkey of `up`; one with another is told of both."""
+    with running_valkey() as valkey, deployed(tmp_path, valkey) as house, unserved_port() as port:
+        house.start("serve")
+        await house.is_answering()
+        other = f"redis://127.0.0.1:{port}/0"
+        note = tmp_path / "data" / "valkey" / "address"
+        note.parent.mkdir()
+        note.write_text(f"{other}\n")
+
+        def is_known() -> bool:
+            edge = told_elsewhere(house, "--json")
+            return "" == edge.stderr and bool(json.loads(edge.stdout.splitlines()[0])["version"])
+
+        await eventually(is_known, house.log)
+        wrong = told_elsewhere(house, redis_url=other)
+        assert f"the parts here use {valkey.url}, and {other} was asked\n" in wrong.stderr
+        assert "only this machine's parts are known" in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "noted"),
+    [
+        ("redis://127.0.0.1:6379/0", "redis://127.0.0.1:6379/0"),
+        ("unix:///run/valkey.sock", "unix:///run/valkey.sock"),
+        ("rediss://ada:secret@host:6379/0", "rediss://***@host:6379/0"),
+        ("redis+cluster://:secret@a:1,b:2", "redis+cluster://***@a:1,b:2"),
+        ("redis://host/0?password=secret", "redis://host/0?password=***"),
+        ("unix://ada:secret@/run/valkey.sock?db=1", "unix://***@/run/valkey.sock?db=1"),
+    ],
+)
+def test_a_note_of_a_redis_has_no_credentials(url: str, noted: str):
+    """What a part uses can be told to whoever reads its file, and its password cannot."""
+    assert noted == without_credentials(url)
+
+
+def test_parts_that_differ_and_passwords_leave_the_address_to_the_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A command asks no Redis by half an address, nor one of two; it uses the one that all parts here use."""
+    monkeypatch.delenv("SCOREGATE_REDIS_URL", raising=False)
+    settings = Settings(data_dir=tmp_path)
+    for used, expected in (
+        (["redis://a:1/0", None, "redis://a:1/0"], "redis://a:1/0"),
+        (["redis://a:1/0", "redis://b:1/0"], settings.redis_url),
+        (["redis://***@a:1/0"], settings.redis_url),
+    ):
+        parts = [RunningPart("edge", 1, 0, tmp_path / "none", url) for url in used]
+        monkeypatch.setattr(embedded, "running_parts", lambda _, parts=parts: parts)
+        found = embedded.with_noted_redis(settings)
+        assert (expected, expected != settings.redis_url) == (
+            found.redis_url,
+            "redis_url" in found.model_fields_set,
+        )
 
 
 async def test_PT_nothing_runs_and_nothing_is_made(tmp_path: Path):
