@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
+from policies.choices import RankKind
+from policies.ranking import BoardPlace, Ranking
 from policies.vocabulary import State
 from validators.baseline import Baseline
 
@@ -84,6 +86,35 @@ class Membership:
     player: str
     version: int = 0
     segments: Mapping[str, str] = field(default_factory=dict)
+
+
+class RankedStanding(NamedTuple):
+    """A player's standing in a window: the number of standings there, and its rank among them, from 1."""
+
+    total: int
+    rank: int
+    score: int
+    achieved_at_ms: int
+    submission_id: str
+
+
+class RankRequest(NamedTuple):
+    """A request for a player's standing in a window of a board, with its rank of this kind."""
+
+    ranking: Ranking
+    window: str
+    kind: RankKind
+
+    @property
+    def board(self) -> str:
+        """The name of the board."""
+        return self.ranking.policy.board
+
+    def standing_at(self, place: BoardPlace, *, total: int, rank: int, submission_id: str) -> RankedStanding:
+        """Return the standing at a place. Raises ValueError for a member that no standing has."""
+        score = self.ranking.score_at(self.window, place.order)
+        at_ms = self.ranking.achieved_at_ms(self.window, place)
+        return RankedStanding(total, rank, score, at_ms, submission_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,10 @@ def script_source(name: str) -> str:
     return "\n".join([*included, source])
 
 
+ScriptCall = tuple[Sequence[str], Sequence[Any]]
+"""The keys and the arguments of one call of a script."""
+
+
 class _Source:
     """A script text, sent by its digest once Redis has it."""
 
@@ -53,6 +57,11 @@ class _Source:
             return await execute("EVALSHA", self._digest, *parameters, **options)
         except NoScriptError:
             return await execute("EVAL", self._text, *parameters, **options)
+
+    def command(self, keys: Sequence[str], arguments: Sequence[Any], *, is_known: bool) -> tuple[Any, ...]:
+        """Return the command of a call, to a Redis that has the text or to one that does not."""
+        name, source = ("EVALSHA", self._digest) if is_known else ("EVAL", self._text)
+        return (name, source, len(keys), *keys, *arguments)
 
 
 class Script:
@@ -94,6 +103,39 @@ class ReadingScript:
         source = self._on_ranges if zsets else self._plain
         with index_boundary():
             return await source.run(self._client, [*keys, *zsets, sentinel], values, {})
+
+
+class PipelinedScript:
+    """A reading script that is called for many keys in one round trip, on a cluster one to each node.
+
+    It may be sent twice: to a Redis that lacks it.
+    """
+
+    def __init__(self, client: Redis, name: str) -> None:
+        self._client = client
+        self._plain, self._on_ranges = _sources_of(name)
+
+    async def __call__(self, calls: Sequence[ScriptCall]) -> list[Any]:
+        """Run the script for each call, and return the results in order. Raises the first error."""
+        with index_boundary():
+            answers = await self._sent(calls, is_known=True)
+            unknown = [at for at, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
+            if unknown:
+                again = await self._sent([calls[at] for at in unknown], is_known=False)
+                for at, answer in zip(unknown, again, strict=True):
+                    answers[at] = answer
+            for answer in answers:
+                if isinstance(answer, Exception):
+                    raise answer
+        return answers
+
+    async def _sent(self, calls: Sequence[ScriptCall], *, is_known: bool) -> list[Any]:
+        async with self._client.pipeline(transaction=False) as pipe:
+            for keys, arguments in calls:
+                zsets, values = with_ranges(keys, arguments)
+                source = self._on_ranges if zsets else self._plain
+                pipe.execute_command(*source.command([*keys, *zsets], values, is_known=is_known))
+            return await pipe.execute(raise_on_error=False)
 
 
 def with_ranges(keys: Sequence[str | bytes], arguments: Sequence[Any]) -> tuple[Sequence[str], Sequence[Any]]:

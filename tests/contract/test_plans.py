@@ -24,6 +24,7 @@ ANCHORS = "one of a thousand standings, kept by the steward in bounded pieces"
 BETWEEN = (
     "from one anchor to the next: up to 2,000 standings, or 4,000 where there are none, and the moves since"
 )
+SMALL_WINDOWS = "the first 251 standings of each of up to 64 windows"
 PIECE = "a bounded piece, of one window, of the steward's work"
 PIECE_OF_SLOTS = "a thousand slots, from one to another"
 LEASES = "a row for each lane and duty, and for each steward: some hundreds, however large the deployment is"
@@ -87,6 +88,9 @@ MEANT = {
     "queries._COUNTING_OF": ("range", "an operator revokes a key, once: " + SPAN),
     "queries._REVOKED_BY": ("range", "an operator revokes a key, once: " + SPAN),
     "queries._NEWEST_SEQ": ("scan", NEWEST),
+    "standings.across_boards._RANKED[unique]": ("coarse", SMALL_WINDOWS),
+    "standings.across_boards._RANKED[sparse]": ("coarse", SMALL_WINDOWS),
+    "standings.across_boards._RANKED[dense]": ("coarse sort", SMALL_WINDOWS),
     "standings.ranks._COUNT": ("coarse", BETWEEN),
     "standings.ranks._COUNT_GROUPS": ("coarse sort", BETWEEN),
     "standings.ranks._MOVED": ("coarse", BETWEEN),

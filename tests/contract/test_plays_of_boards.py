@@ -18,8 +18,14 @@ from gateway.ledger.boards.listing import BoardOrder, boards_of_family
 from gateway.ledger.boards.lookups import boards_named
 from gateway.ledger.boards.plays import HALF_LIFE_MS, UNIT, count_plays, plays_with, runs_lately
 from gateway.ledger.derived.log import position
-from gateway.ledger.standings.across_boards import RankRequest, ranks_of, standings_in_family, standings_on
+from gateway.ledger.standings.across_boards import (
+    ranks_in_small_windows,
+    ranks_of,
+    standings_in_family,
+    standings_on,
+)
 from gateway.settlement.settle import Decision, settle
+from gateway.shared_records import RankRequest
 from gateway.steward import family_boards
 from gateway.steward.family_boards import BoardKeeper
 from policies.choices import RankKind
@@ -156,11 +162,12 @@ async def test_a_player_stands_on_boards_of_a_family(store: Store, tmp_path):
             name: standing.submission_id for name, standing in listed.items()
         }
         wanted = [RankRequest(rankings[name], "alltime", RankKind.UNIQUE) for name in ("track.a", "track.b")]
-        entries = await ledger.read(ranks_of("ada", wanted))
-        assert [(2, 1, "track.a-ada"), (2, 2, "track.b-ada")] == [
-            (entry.total, entry.lead, entry.rows[0][3]) for entry in entries
-        ]
-        assert [2, 1] == [entry.lead for entry in await ledger.read(ranks_of("bob", wanted))]
-        assert [()] == [entry.rows for entry in await ledger.read(ranks_of("eve", wanted[:1]))]
-        with pytest.raises(ValueError, match="26 entries"):
-            ranks_of("ada", wanted[:1] * 26)
+        for ranks in (ranks_of, ranks_in_small_windows):
+            entries = await ledger.read(ranks("ada", wanted))
+            assert {"track.a": (2, 1, "track.a-ada"), "track.b": (2, 2, "track.b-ada")} == {
+                name: entry and (entry.total, entry.rank, entry.submission_id)
+                for name, entry in entries.items()
+            }
+            entries = await ledger.read(ranks("bob", wanted))
+            assert [2, 1] == [entry and entry.rank for entry in entries.values()]
+            assert {} == await ledger.read(ranks("eve", wanted[:1]))

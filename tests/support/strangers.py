@@ -434,7 +434,7 @@ def _all_binds(text: str) -> tuple[Bind, ...]:
         *re.findall(r"()(LIMIT|OFFSET) :(\w+)", text),
     ]
     pairs += [(column, "set", name) for column, name in re.findall(r"(\w+)\"?=:(\w+)", text)]
-    for columns, how, names in re.findall(r"\(([^()]+)\) (=|<=|<|>=|>) \(([^()]+)\)", text):
+    for columns, how, names in re.findall(r"\(([^()]+)\) (=|<=|<|>=|>) \(([^()]*:[^()]+)\)", text):
         of_names = zip(re.findall(r"(\w+)\"?(?:,|$)", columns), re.findall(r":(\w+)", names), strict=True)
         pairs += [(column, how, name) for column, name in of_names]
     return tuple((found | {name: Bind(name, column, how) for column, how, name in pairs}).values())

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -28,13 +28,14 @@ from gateway.edge.reads.entries import WINDOW_NAME
 from gateway.edge.reads.page_cache import revalidated
 from gateway.edge.reads.rule_gate import refuse_outdated
 from gateway.edge.wire import board_answers
+from gateway.index.across_boards import StandingsReader
 from gateway.index.board_index import Page
 from gateway.ledger.archive.reading import archived_entries_of
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.standings.across_boards import (
     ENTRIES_LIMIT,
     PlayerStanding,
-    RankRequest,
+    ranks_in_small_windows,
     ranks_of,
     standings_in_family,
     standings_on,
@@ -42,6 +43,7 @@ from gateway.ledger.standings.across_boards import (
 from gateway.runtime.clock import rfc3339
 from gateway.runtime.concurrency import in_turns
 from gateway.runtime.telemetry import LEDGER_PAGES, label_of
+from gateway.shared_records import RankedStanding, RankRequest
 from policies.choices import RankKind, WindowKind
 from policies.errors import IndexNotWhole, IndexUnavailable
 from policies.loader import Board, Family
@@ -54,7 +56,7 @@ BOARDS_LIMIT: Final = 100
 """Most boards in one list."""
 
 INDEXED_AT_ONCE: Final = 16
-"""Boards whose index is asked at once."""
+"""Boards in shards whose index is asked at once."""
 
 _PLAYER: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NAME: Final = re.compile(rf"[A-Za-z0-9_.-]{{1,{BOARD_NAME_LENGTH}}}")
@@ -66,6 +68,11 @@ class _Place(NamedTuple):
     board: Board
     window: str
     kind: RankKind
+
+    @property
+    def request(self) -> RankRequest:
+        """The same for the index and the ledger, which know no boards."""
+        return RankRequest(self.board.ranking, self.window, self.kind)
 
 
 async def list_family_standings(request: web.Request) -> web.Response:
@@ -151,85 +158,108 @@ class _PlayerReader:
 
         A standing that is gone by now, or that the archive of its window lacks, is left out.
         """
-        pages = await self._from_archive(list(places.values()))
-        ranked = [place for name, place in places.items() if name in standings and name not in pages]
-        of_index = await in_turns(
-            (self._indexed(place, standings[place.board.name]) for place in ranked), at_once=INDEXED_AT_ONCE
-        )
-        pages |= {place.board.name: page for place, page in zip(ranked, of_index, strict=True)}
-        missing = [place for place in ranked if pages[place.board.name] is None]
-        pages |= await self._from_ledger(missing)
-        return {place.board.name: _shown(place, page) for place, page in _with_entry(places.values(), pages)}
+        found = await self._from_archive(list(places.values()))
+        asked = [place for name, place in places.items() if name in standings and name not in found]
+        found |= await self._from_index(asked, standings)
+        found |= await self._from_ledger([place for place in asked if place.board.name not in found])
+        return {
+            name: _shown(place, standing)
+            for name, place in places.items()
+            if (standing := found.get(name)) is not None
+        }
 
-    async def _from_archive(self, places: Sequence[_Place]) -> dict[str, Page | None]:
-        """Return the entry, or a page without one, of each window that is archived, by name of its board.
+    async def _from_archive(self, places: Sequence[_Place]) -> dict[str, RankedStanding | None]:
+        """Return the standing, or None, in each window that is archived, by name of its board.
 
         Its standings may be of another rule than today's, and nobody folds them anew.
         """
-        pages: dict[str, Page | None] = {}
         over = [place for place in places if may_be_archived(self.edge, place.board, place.window)]
-        for at in range(0, len(over), ENTRIES_LIMIT):
-            part = over[at : at + ENTRIES_LIMIT]
-            wanted = [(place.board.name, place.window) for place in part]
-            found = await self.edge.ledger.read(archived_entries_of(self.player, wanted), ReadKind.PAGES)
-            for place, entries in zip(part, found, strict=True):
-                if entries and entries.window.is_readable:
-                    archive = Archive(self.edge, place.board, place.window)
-                    pages[place.board.name] = archive.index_page(entries, place.kind)
-        return pages
+        if not over:
+            return {}
+        windows: dict[str, list[str]] = defaultdict(list)
+        for place in over:
+            windows[place.window].append(place.board.name)
+        work = archived_entries_of(self.player, windows)
+        archived = await self.edge.ledger.read(work, ReadKind.PAGES)
+        found: dict[str, RankedStanding | None] = {}
+        for place in over:
+            entries = archived.get(place.board.name)
+            if entries and entries.window.is_readable:
+                archive = Archive(self.edge, place.board, place.window)
+                found[place.board.name] = _of_page(archive.index_page(entries, place.kind))
+        return found
 
-    async def _indexed(self, place: _Place, standing: PlayerStanding) -> Page | None:
-        """Return the entry as the index has it; None if the ledger must be asked."""
-        name = place.board.name
-        if self.is_away or self.edge.lag.behind_s(name):
+    async def _from_index(
+        self, places: Sequence[_Place], standings: Mapping[str, PlayerStanding]
+    ) -> dict[str, RankedStanding | None]:
+        """Return the standings that are the same in the index; the ledger must be asked for the others."""
+        asked = [place for place in places if not self.edge.lag.behind_s(place.board.name)]
+        whole = [place.request for place in asked if place.board.policy.shards == 1]
+        in_shards = [place for place in asked if place.board.policy.shards > 1]
+        found: dict[str, RankedStanding | None] = {}
+        try:
+            found |= await StandingsReader(self.edge.index.client).standings(self.player, whole)
+        except IndexUnavailable as error:
+            self._note_away(error)
+        of_shards = await in_turns(map(self._in_shards, in_shards), at_once=INDEXED_AT_ONCE)
+        found |= {place.board.name: each for place, each in zip(in_shards, of_shards, strict=True)}
+        return {name: each for name, each in found.items() if each and _is_same(each, standings[name])}
+
+    async def _in_shards(self, place: _Place) -> RankedStanding | None:
+        """Return the standing as the shards of a board have it; None if the ledger must be asked."""
+        if self.is_away:
             return None
         try:
             page = await self.edge.index.of(place.board).around(place.window, self.player, 0, place.kind)
         except IndexNotWhole:
             return None
         except IndexUnavailable as error:
-            if not self.is_away:
-                note_away(error)
-            self.is_away = True
+            self._note_away(error)
             return None
-        if page is None:
-            return None
-        [entry] = page.entries
-        # A removal may leave a sum with the same last submission, and another score.
-        is_same = (entry.submission_id, entry.score) == (standing.submission_id, standing.score)
-        return page if is_same else None
+        return _of_page(page) if page else None
 
-    async def _from_ledger(self, places: Sequence[_Place]) -> dict[str, Page | None]:
-        pages: dict[str, Page | None] = {}
-        for at in range(0, len(places), ENTRIES_LIMIT):
-            part = places[at : at + ENTRIES_LIMIT]
-            wanted = [RankRequest(place.board.ranking, place.window, place.kind) for place in part]
-            slices = await self.edge.ledger.read(ranks_of(self.player, wanted), ReadKind.PAGES)
-            for place, entry in zip(part, slices, strict=True):
-                index = self.edge.index.of(place.board)
-                pages[place.board.name] = index.page_of(place.window, place.kind, entry)
-                LEDGER_PAGES.labels(label_of(place.board.name)).inc()
-            self.headers |= SOURCE
-        return pages
+    def _note_away(self, error: IndexUnavailable) -> None:
+        if not self.is_away:
+            note_away(error)
+        self.is_away = True
 
-
-def _with_entry(places: Iterable[_Place], pages: Mapping[str, Page | None]) -> Iterator[tuple[_Place, Page]]:
-    for place in places:
-        page = pages.get(place.board.name)
-        if page and page.entries:
-            yield place, page
+    async def _from_ledger(self, places: Sequence[_Place]) -> dict[str, RankedStanding | None]:
+        if not places:
+            return {}
+        wanted = {place.board.name: place.request for place in places}
+        work = ranks_in_small_windows(self.player, list(wanted.values()))
+        found = dict(await self.edge.ledger.read(work, ReadKind.PAGES))
+        large = [wanted[name] for name, standing in found.items() if standing is None]
+        for at in range(0, len(large), ENTRIES_LIMIT):
+            work_on_large = ranks_of(self.player, large[at : at + ENTRIES_LIMIT])
+            found |= await self.edge.ledger.read(work_on_large, ReadKind.PAGES)
+        for name in wanted:
+            LEDGER_PAGES.labels(label_of(name)).inc()
+        self.headers |= SOURCE
+        return found
 
 
-def _shown(place: _Place, page: Page) -> board_answers.StandingShown:
-    [entry] = page.entries
+def _is_same(ranked: RankedStanding, standing: PlayerStanding) -> bool:
+    # A removal may leave a sum with the same last submission, and another score.
+    return (ranked.submission_id, ranked.score) == (standing.submission_id, standing.score)
+
+
+def _of_page(page: Page) -> RankedStanding | None:
+    """Return the only entry of a page."""
+    for entry in page.entries:
+        return RankedStanding(page.total, entry.rank, entry.score, entry.achieved_at_ms, entry.submission_id)
+    return None
+
+
+def _shown(place: _Place, standing: RankedStanding) -> board_answers.StandingShown:
     return board_answers.StandingShown(
         board=place.board.name,
         title=place.board.policy.title,
-        rank=entry.rank,
-        score=entry.score,
-        achieved_at=rfc3339(entry.achieved_at_ms),
-        submission=entry.submission_id,
-        total=page.total,
+        rank=standing.rank,
+        score=standing.score,
+        achieved_at=rfc3339(standing.achieved_at_ms),
+        submission=standing.submission_id,
+        total=standing.total,
     )
 
 

@@ -5,13 +5,14 @@ Every operation reads the window and its entries in one snapshot, so nobody sees
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from sqlalchemy import bindparam, func, select
 
-from gateway.ledger.archive.windows import ArchivedWindow, load
-from gateway.ledger.schema import archived_entries, players
+from gateway.ledger.archive.windows import ArchivedWindow, load, load_listed
+from gateway.ledger.index_pages import fetch_listed, is_listed
+from gateway.ledger.schema import archived_entries, archived_windows, players
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from policies.ranking import BoardPlace
 
@@ -40,19 +41,20 @@ class ArchivedEntries(NamedTuple):
     entries: list[ArchivedEntry]
 
 
+_COLUMNS: Final = (
+    _e.rank,
+    _e.sparse_rank,
+    _e.dense_rank,
+    _e.player,
+    func.coalesce(players.c.name, ""),
+    _e.score,
+    _e.achieved_at_ms,
+    _e.submission_id,
+    _e.order_value,
+    _e.member,
+)
 _ENTRIES: Final = (
-    select(
-        _e.rank,
-        _e.sparse_rank,
-        _e.dense_rank,
-        _e.player,
-        func.coalesce(players.c.name, ""),
-        _e.score,
-        _e.achieved_at_ms,
-        _e.submission_id,
-        _e.order_value,
-        _e.member,
-    )
+    select(*_COLUMNS)
     .select_from(archived_entries.outerjoin(players, players.c.player == _e.player))
     .where(
         _e.board == bindparam("board"),
@@ -71,6 +73,22 @@ _PLACE = Query(
 )
 _OF_PLAYER = Query(_ENTRIES.where(_e.player == bindparam("player")))
 """One player at a time: for a list of players, SQLite would rather read the whole window."""
+_ON_BOARDS = Query(
+    select(_e.board, *_COLUMNS)
+    .select_from(
+        archived_windows.join(
+            archived_entries,
+            (archived_windows.c.board == _e.board)
+            & (archived_windows.c.window == _e.window)
+            & (archived_windows.c.revision == _e.revision),
+        ).outerjoin(players, players.c.player == _e.player)
+    )
+    .where(
+        is_listed(archived_windows.c.board),
+        archived_windows.c.window == bindparam("window"),
+        _e.player == bindparam("player"),
+    )
+)
 
 
 def archived_page(board: str, window: str, *, first: int, count: int) -> Operation[ArchivedEntries | None]:
@@ -113,12 +131,25 @@ def archived_players(board: str, window: str, wanted: Sequence[str]) -> Operatio
 
 
 def archived_entries_of(
-    player: str, wanted: Sequence[tuple[str, str]]
-) -> Operation[list[ArchivedEntries | None]]:
-    """Return a player's entry, or no entries, in each window, named with its board; None as above."""
+    player: str, wanted: Mapping[str, Sequence[str]]
+) -> Operation[dict[str, ArchivedEntries]]:
+    """Return a player's entry, or no entries, by name of the board, in windows that the archive has.
 
-    async def work(tx: Transaction) -> list[ArchivedEntries | None]:
-        return [await archived_players(board, window, [player])(tx) for board, window in wanted]
+    The boards are listed by window.
+    """
+
+    async def work(tx: Transaction) -> dict[str, ArchivedEntries]:
+        found: dict[str, ArchivedEntries] = {}
+        for window, boards in wanted.items():
+            archived = await load_listed(tx, window, boards)
+            readable = {each.board: each for each in archived if each.revision}
+            rows = await fetch_listed(tx, _ON_BOARDS, list(readable), window=window, player=player)
+            of_board = {row[0]: ArchivedEntry(*row[1:]) for row in rows}
+            found |= {
+                board: ArchivedEntries(each, [of_board[board]] if board in of_board else [])
+                for board, each in readable.items()
+            }
+        return found
 
     return work
 

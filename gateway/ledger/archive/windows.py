@@ -118,6 +118,7 @@ _w, _s = archived_windows.c, submissions.c
 _IS_IT: Final = (_w.board == bindparam("at_board"), _w.window == bindparam("at_window"))
 
 _LOAD = Query(select(archived_windows).where(*_IS_IT))
+_LISTED = Query(select(archived_windows).where(is_listed(_w.board), _w.window == bindparam("at_window")))
 _ALL = Query(select(archived_windows).where(_w.board == bindparam("at_board")).order_by(_w.end_ms, _w.window))
 _ADD = Query(insert(archived_windows))
 _BEGIN = Query(
@@ -214,6 +215,11 @@ async def load(tx: Transaction, board: str, window: str) -> ArchivedWindow | Non
     """Return the window as the archive has it now, or None, inside a transaction."""
     rows = await tx.rows(_LOAD, at_board=board, at_window=window)
     return _window(rows[0]) if rows else None
+
+
+async def load_listed(tx: Transaction, window: str, boards: Sequence[str]) -> list[ArchivedWindow]:
+    """Return the window of this name of each of these boards that the archive has, inside a transaction."""
+    return [_window(row) for row in await fetch_listed(tx, _LISTED, boards, at_window=window)]
 
 
 def archived_window(board: str, window: str) -> Operation[ArchivedWindow | None]:

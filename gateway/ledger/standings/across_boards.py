@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import (
+    ColumnElement,
+    Integer,
+    Select,
+    bindparam,
+    func,
+    literal_column,
+    select,
+    tuple_,
+)
 
 from gateway.ledger.index_pages import fetch_listed, is_listed
 from gateway.ledger.schema import STANDS_IN_FAMILY, boards, standings
-from gateway.ledger.standings.ranks import RankedWindow, Slice
+from gateway.ledger.standings.ranks import FIRST, RankedWindow
 from gateway.ledger.transaction import Operation, Query, Transaction
+from gateway.shared_records import RankedStanding, RankRequest
 from policies.choices import RankKind
 from policies.opened_board import BoardState, names_of_family
-from policies.ranking import Ranking
+from policies.ranking import BoardPlace
+
+BOARDS_LIMIT: Final = 100
+"""Most boards on which one read ranks a player by counting each from its beginning."""
+
+SMALL: Final = 250
+"""Most standings of a window that is counted so: of a hundred, no more than of ten windows with anchors."""
 
 ENTRIES_LIMIT: Final = 25
-"""Most entries that one read ranks. Each costs a few look-ups and the standings between two anchors."""
+"""Most entries that one read ranks in any windows: each costs look-ups, and the standings between anchors."""
 
 SPAN: Final = 128
 """Standings that one statement walks past."""
@@ -49,6 +66,56 @@ _ON_BOARDS = Query(
     )
 )
 
+_other = standings.alias("other")
+_o = _other.c
+_slots = bindparam("slots", type_=_o.order_value.type)
+_digits = bindparam("digits", type_=Integer())
+# As expressions of a member, without an affinity of their own: SQLite then searches by both parts of a place.
+_PLACE: Final = tuple_(_s.order_value, _s.member.concat(literal_column("''")))
+_GROUP_BEGIN: Final = tuple_((_s.order_value // _slots) * _slots, func.substr(_s.member, 1, _digits))
+"""A player's own place, and `Ranking.group_begin` of it."""
+
+
+def _others(bounds: ColumnElement[bool], *columns: Any) -> Select[Any]:
+    """Return standings of the own one's window in the order of places, one more at most than are counted."""
+    of_window = (_o.board == _s.board, _o.window == _s.window, _o.score.is_not(None))
+    return select(*columns).where(*of_window, bounds).limit(bindparam("most"))
+
+
+def _ahead_of(place: ColumnElement[Any], *columns: Any) -> Select[Any]:
+    return _others(tuple_(_o.order_value, _o.member) < place, *columns)
+
+
+def _number(counted: Select[Any]) -> Any:
+    return select(func.count()).select_from(counted.correlate(standings).subquery()).scalar_subquery()
+
+
+def _ranked(ahead: Select[Any]) -> Select[Any]:
+    """Return a player's place on listed boards, and how many are there and ahead of it, up to `most`."""
+    everybody = _others(_o.order_value >= FIRST.order, literal_column("1"))
+    numbers = (_number(everybody), _number(ahead))
+    return select(_s.board, _s.order_value, _s.member, _s.submission_id, *numbers).where(
+        is_listed(_s.board),
+        _s.window == bindparam("window"),
+        _s.player == bindparam("player"),
+        _s.score.is_not(None),
+    )
+
+
+_ties_ahead = _ahead_of(_GROUP_BEGIN, _o.order_value, _o.member).correlate(standings).subquery()
+_RANKED: Final = {
+    RankKind.UNIQUE: Query(_ranked(_ahead_of(_PLACE, literal_column("1")))),
+    RankKind.SPARSE: Query(_ranked(_ahead_of(_GROUP_BEGIN, literal_column("1")))),
+    RankKind.DENSE: Query(
+        _ranked(
+            select(
+                (_ties_ahead.c.order_value // _slots).label("score"),
+                func.substr(_ties_ahead.c.member, 1, _digits).label("ties"),
+            ).distinct()
+        )
+    ),
+}
+
 
 class PlayerStanding(NamedTuple):
     """A player's score on one board, and the submission that it is from."""
@@ -65,14 +132,6 @@ class StandingsPage(NamedTuple):
     next: str | None
 
 
-class RankRequest(NamedTuple):
-    """A request for a player's entry in a window of a board, with its rank of this kind."""
-
-    ranking: Ranking
-    window: str
-    kind: RankKind
-
-
 def standings_in_family(
     family: str, window: str, player: str, *, after: str = "", count: int
 ) -> Operation[StandingsPage]:
@@ -86,8 +145,9 @@ def standings_in_family(
     async def work(tx: Transaction) -> StandingsPage:
         page: list[PlayerStanding] = []
         last = max(after, first)
+        width = min(SPAN, count + 1)  # there are few deleted boards to walk past, as a rule
         for _ in range(SPANS):
-            span = {"after": last, "beyond": beyond, "count": SPAN}
+            span = {"after": last, "beyond": beyond, "count": width}
             rows = await tx.rows(_OF_PLAYER, player=player, window=window, **span)
             for *facts, state in rows:
                 if len(page) == count:
@@ -95,8 +155,9 @@ def standings_in_family(
                 last = facts[0]
                 if state != BoardState.DELETED.value:
                     page.append(PlayerStanding(*facts))
-            if len(rows) < SPAN:
+            if len(rows) < width:
                 return StandingsPage(page, None)
+            width = SPAN
         return StandingsPage(page, last)
 
     return work
@@ -116,18 +177,72 @@ def standings_on(player: str, wanted: Mapping[str, Sequence[str]]) -> Operation[
     return work
 
 
-def ranks_of(player: str, wanted: Sequence[RankRequest]) -> Operation[list[Slice]]:
-    """Return a player's entry, alone in its slice, for each request in order; an empty slice without one.
+def ranks_in_small_windows(
+    player: str, wanted: Sequence[RankRequest]
+) -> Operation[dict[str, RankedStanding | None]]:
+    """Return a player's standing by name of the board, None in a window of more than SMALL standings.
 
-    All are of one moment. Raises ValueError for more than ENTRIES_LIMIT.
+    Nothing is returned of a board without one. All are of one moment. Raises ValueError for more than
+    BOARDS_LIMIT boards.
     """
-    if len(wanted) > ENTRIES_LIMIT:
-        raise ValueError(f"{len(wanted)} entries are more than {ENTRIES_LIMIT}")
+    _refuse_over(len(wanted), BOARDS_LIMIT)
 
-    async def work(tx: Transaction) -> list[Slice]:
-        return [
-            await RankedWindow(tx, request.ranking, request.window).around(player, 0, request.kind)
-            for request in wanted
-        ]
+    async def work(tx: Transaction) -> dict[str, RankedStanding | None]:
+        found: dict[str, RankedStanding | None] = {}
+        for (window, kind, slots, digits), of_board in _alike(wanted):
+            values = {"player": player, "window": window, "most": SMALL + 1}
+            if kind is not RankKind.UNIQUE:
+                values |= {"slots": slots, "digits": digits}
+            rows = await fetch_listed(tx, _RANKED[kind], list(of_board), **values)
+            for board, order, member, submission_id, total, ahead in rows:
+                place = BoardPlace(order, member)
+                found[board] = (
+                    of_board[board].standing_at(
+                        place, total=total, rank=ahead + 1, submission_id=submission_id
+                    )
+                    if total <= SMALL
+                    else None
+                )
+        return found
 
     return work
+
+
+def ranks_of(player: str, wanted: Sequence[RankRequest]) -> Operation[dict[str, RankedStanding]]:
+    """Return a player's standing by name of the board, in windows of any size.
+
+    Nothing is returned of a board without one. All are of one moment. Raises ValueError for more than
+    ENTRIES_LIMIT.
+    """
+    _refuse_over(len(wanted), ENTRIES_LIMIT)
+
+    async def work(tx: Transaction) -> dict[str, RankedStanding]:
+        found: dict[str, RankedStanding] = {}
+        for request in wanted:
+            window = RankedWindow(tx, request.ranking, request.window)
+            if own := await window.own(player):
+                place, submission_id = own
+                total, rank = await window.total(), await window.rank(place, request.kind)
+                found[request.board] = request.standing_at(
+                    place, total=total, rank=rank, submission_id=submission_id
+                )
+        return found
+
+    return work
+
+
+def _alike(
+    wanted: Iterable[RankRequest],
+) -> Iterable[tuple[tuple[str, RankKind, int, int], dict[str, RankRequest]]]:
+    """Return the requests that one statement answers, by board, with what it binds for them."""
+    alike: dict[tuple[str, RankKind, int, int], dict[str, RankRequest]] = defaultdict(dict)
+    for request in wanted:
+        ranking, window = request.ranking, request.window
+        terms = (window, request.kind, ranking.orders_per_score(window), ranking.tie_digits)
+        alike[terms][request.board] = request
+    return alike.items()
+
+
+def _refuse_over(count: int, limit: int) -> None:
+    if count > limit:
+        raise ValueError(f"{count} entries are more than {limit}")

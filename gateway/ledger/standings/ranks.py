@@ -112,7 +112,11 @@ _NTH = Query(
     .limit(1)
     .offset(bindparam("skipped"))
 )
-_OWN = Query(select(_s.order_value, _s.member).where(*_STANDING_THERE, _s.player == bindparam("player")))
+_OWN = Query(
+    select(_s.order_value, _s.member, _s.submission_id).where(
+        *_STANDING_THERE, _s.player == bindparam("player")
+    )
+)
 
 
 def _rows() -> Select[Any]:
@@ -212,12 +216,17 @@ class RankedWindow:
         rows = await self._rows_from(begin, count) if begin else ()
         return await self._slice(rows, first, kind)
 
+    async def own(self, player: str) -> tuple[BoardPlace, str] | None:
+        """Return a player's place and the submission that it is from, None without a standing."""
+        rows = await self.tx.rows(_OWN, **self._named, player=player)
+        return next(((BoardPlace(order, member), submission) for order, member, submission in rows), None)
+
     async def around(self, player: str, radius: int, kind: RankKind) -> Slice:
         """Return a player's standing with `radius` others on each side; none for a player without one."""
-        own_rows = await self.tx.rows(_OWN, **self._named, player=player)
-        if not own_rows:
+        found = await self.own(player)
+        if found is None:
             return Slice(await self.total(), 0, 0, ())
-        own = BoardPlace(*own_rows[0])
+        own, _ = found
         rows = [*await self._rows_before(own, radius), *await self._rows_from(own, radius + 1)]
         return await self._slice(rows, await self.ahead(BoardPlace(*rows[0][1:3])), kind)
 
@@ -243,8 +252,12 @@ class RankedWindow:
 
     async def _lead(self, kind: RankKind, first: int, place: BoardPlace) -> int:
         """Return the rank of the entry at position `first`."""
+        return first + 1 if kind is RankKind.UNIQUE else await self.rank(place, kind)
+
+    async def rank(self, place: BoardPlace, kind: RankKind) -> int:
+        """Return the rank of the entry at a place."""
         if kind is RankKind.UNIQUE:
-            return first + 1
+            return 1 + await self.ahead(place)
         begin = self.ranking.group_begin(self.window, place)
         return 1 + await (self.groups_ahead(begin) if kind is RankKind.DENSE else self.ahead(begin))
 

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from gateway.edge.reads import player_standings
+from gateway.index.shards import ShardedIndex
 from gateway.ledger.reads import ReadKind
+from gateway.ledger.sqlite.transaction import SqliteTransaction
 from gateway.ledger.standings import across_boards
 from gateway.runtime.settings import Settings
-from policies.errors import LedgerUnavailable
+from policies.errors import IndexUnavailable, LedgerUnavailable
 from tests.gateway.edge.test_families import Studio
 from tests.support.attack import registered
 from tests.support.clock import ShiftedClock
@@ -33,6 +35,7 @@ def settings(tmp_path: Path, valkey: ValkeyServer) -> Settings:
         a_family(writes="trusted", score=SCORE, windows=["alltime", "daily"], ranks=["sparse", "unique"]),
         a_family("level", writes="trusted", score=SCORE),
         a_family("sum", writes="trusted", score=SCORE, operator="sum"),
+        a_family("parted", writes="trusted", score=SCORE, shards=2),
         a_family("top", writes="trusted", score=SCORE, exact_ranks=10, ranks=["unique"]),
     )
     folder = write_policies(tmp_path / "policies", *policies)
@@ -255,6 +258,71 @@ async def test_a_player_below_the_exact_ranks_has_the_ledgers(studio: Studio):
     assert [(4, 14), (14, 14)] == ranks
 
 
+async def test_a_page_costs_as_many_statements_and_commands_of_seven_boards_as_of_one(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+):
+    """It asks the index once for all of them, and the ledger once for those that the index lacks."""
+    for name in NAMES:
+        await studio.write(name, "ada", 5)
+    statements: list[str] = []
+
+    async def rows(self: Any, query: Any, /, **values: Any) -> Any:
+        statements.append(query.sqlite)
+        return await original(self, query, **values)
+
+    original = SqliteTransaction.rows
+    monkeypatch.setattr(SqliteTransaction, "rows", rows)
+    client = studio.harness.edge.index.client
+
+    async def cost(limit: int) -> tuple[int, int]:
+        """Statements of a page on standings, and scripts."""
+        await page(studio, f"limit={limit}")  # the boards are known then
+        statements.clear()
+        before = (await client.info("commandstats"))["cmdstat_evalsha"]["calls"]
+        assert limit == len((await page(studio, f"limit={limit}"))[0])
+        scripts = (await client.info("commandstats"))["cmdstat_evalsha"]["calls"] - before
+        return sum("FROM standings" in statement for statement in statements), scripts
+
+    await client.flushall()
+    assert {(2, 1)} == {await cost(1), await cost(7)}
+    for name in NAMES:
+        await studio.entries(name)
+    await studio.harness.steward().see_to_cold()
+    assert {(1, 1)} == {await cost(1), await cost(7)}
+
+
+async def test_boards_in_shards_are_read_on_their_own(studio: Studio, monkeypatch: pytest.MonkeyPatch):
+    """The index answers for those that it has, and is not asked again once it is away."""
+    path = "/v1/families/parted/players/ada/standings"
+    names = [f"parted.p{number}" for number in range(3)]
+    await studio.done(
+        *(turning("open", name, title=name) for name in names), path="/v1/families/parted/boards"
+    )
+    for name in names:
+        await studio.write(name, "bob", 9)
+        await studio.write(name, "ada", 5)
+        await studio.entries(name)
+    await studio.harness.steward().see_to_cold()
+    indexed = await studio.harness.get(path)
+    assert [(2, 2)] * 3 == [(each["rank"], each["total"]) for each in indexed.body["standings"]]
+    assert "Scoregate-Source" not in indexed.headers
+    calls = []
+
+    async def away(*_: Any) -> None:
+        calls.append(1)
+        raise IndexUnavailable("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ShardedIndex, "around", away)
+        patch.setattr(player_standings, "INDEXED_AT_ONCE", 1)
+        answer = await studio.harness.get(path)
+        assert ("ledger", indexed.body) == (answer.headers["Scoregate-Source"], answer.body)
+    assert [1] == calls
+    await studio.harness.edge.index.client.flushall()
+    answer = await studio.harness.get(path)
+    assert ("ledger", indexed.body) == (answer.headers["Scoregate-Source"], answer.body)
+
+
 async def test_without_the_ledger_it_says_so(studio: Studio, monkeypatch: pytest.MonkeyPatch):
     """As every read that needs it; and one page costs the ledger few reads, however many boards are on it."""
     for name in NAMES:
@@ -269,7 +337,11 @@ async def test_without_the_ledger_it_says_so(studio: Studio, monkeypatch: pytest
     monkeypatch.setattr(player_standings, "ENTRIES_LIMIT", 3)
     monkeypatch.setattr(type(ledger), "read", read)
     assert NAMES == (await page(studio))[0]
-    assert 4 == reads.count(ReadKind.PAGES)
+    assert 2 == reads.count(ReadKind.PAGES)
+    reads.clear()
+    monkeypatch.setattr(across_boards, "SMALL", 0)
+    assert NAMES == (await page(studio))[0]
+    assert 5 == reads.count(ReadKind.PAGES), "three windows at once that are not small"
 
     async def down(*_: Any) -> None:
         raise LedgerUnavailable("down")

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from gateway.ledger.derived.board_duties import BoardDuty, DueDuty, due, noted, strike
 from gateway.ledger.sqlite.transaction import SqliteTransaction, drive
-from gateway.ledger.standings import anchors
+from gateway.ledger.standings import across_boards, anchors
+from gateway.ledger.standings.across_boards import ranks_in_small_windows, ranks_of
 from gateway.ledger.standings.anchors import drop_anchors, respace, spacing_of, tend_anchors
 from gateway.ledger.standings.folds import put_standing, read_slot
 from gateway.ledger.standings.ranks import Slice, around_of, before_of, behind_of, just_behind, page_of
 from gateway.ledger.transaction import Transaction
-from gateway.shared_records import Standing
+from gateway.shared_records import RankRequest, Standing
 from gateway.steward.index.anchoring import Anchoring
 from policies.choices import RankKind, TieBreak
 from policies.fields import SortOrder
@@ -89,8 +90,14 @@ async def assert_as_sorted(tx: Transaction, ranking: Ranking, standings: Sequenc
             _assert_slice(
                 line, max(0, at - 3), await before_of(ranking, "alltime", place, 3, kind)(tx), upto=at
             )
-        for player in {each.player for each in standings} - {player for player, _ in line}:
+        away = {each.player for each in standings} - {player for player, _ in line}
+        for player in away:
             assert (len(line), 0, 0, ()) == await around_of(ranking, "alltime", player, 2, kind)(tx)
+        for player, rank in [*line, *((player, None) for player in away)]:
+            expected = {ranking.policy.board: (len(line), rank)} if rank else {}
+            for work in (ranks_of, ranks_in_small_windows):
+                found = await work(player, [RankRequest(ranking, "alltime", kind)])(tx)
+                assert expected == {board: each and each[:2] for board, each in found.items()}
 
 
 def _assert_slice(
@@ -253,6 +260,34 @@ def test_a_rank_costs_what_lies_between_two_anchors_whatever_the_size_of_the_win
         drive(tend_by("drop", ranking)(tx))
         without = [_steps(tx, work) for work in asked]
     assert many == 200 or all(cost > 2 * bounded for cost, bounded in zip(without, costs, strict=True))
+
+
+@pytest.mark.parametrize("kind", RankKind)
+def test_a_window_that_is_not_small_is_not_counted_to_its_end(
+    monkeypatch: pytest.MonkeyPatch, kind: RankKind
+):
+    """Nor past the ties behind the player, nor past players for whom nothing counts any more: another read has its rank."""
+    ranking = a_ranking(ranks=list(RankKind))
+    work, costs = ranks_in_small_windows("p2", [RankRequest(ranking, "alltime", kind)]), []
+    with in_memory() as tx:
+        for begin, end in ((0, 60), (60, 900)):
+            for number in range(begin, end):
+                score = None if number % 2 else 7 if number else 9
+                drive(put(tx, ranking, a_standing(f"p{number}", score, number, number + 1, ranking)))
+            monkeypatch.setattr(across_boards, "SMALL", 29)
+            assert {ranking.policy.board: None} == drive(work(tx))
+            costs.append(_steps(tx, work))
+            monkeypatch.setattr(across_boards, "SMALL", end // 2)
+            assert [(end // 2, 2)] == [each and each[:2] for each in drive(work(tx)).values()]
+    assert costs[1] < costs[0] + 50
+
+
+def test_a_read_across_boards_is_of_a_bounded_number():
+    """More boards than one read may rank are refused before it begins."""
+    request = RankRequest(a_ranking(), "alltime", RankKind.UNIQUE)
+    for work, limit in ((ranks_in_small_windows, 100), (ranks_of, 25)):
+        with pytest.raises(ValueError, match=f"{limit + 1} entries"):
+            work("ada", [request] * (limit + 1))
 
 
 BOUNDED = 4000
