@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from gateway.edge.reads import player_standings
+from gateway.index import keys
 from gateway.index.shards import ShardedIndex
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.sqlite.transaction import SqliteTransaction
 from gateway.ledger.standings import across_boards
 from gateway.runtime.settings import Settings
+from gateway.runtime.telemetry import LEDGER_PAGES
 from policies.errors import IndexUnavailable, LedgerUnavailable
 from tests.gateway.edge.test_families import Studio
 from tests.support.attack import registered
@@ -306,6 +308,13 @@ async def test_boards_in_shards_are_read_on_their_own(studio: Studio, monkeypatc
     indexed = await studio.harness.get(path)
     assert [(2, 2)] * 3 == [(each["rank"], each["total"]) for each in indexed.body["standings"]]
     assert "Scoregate-Source" not in indexed.headers
+    client, counted = studio.harness.edge.index.client, LEDGER_PAGES.labels("parted")
+    await client.delete(keys.sentinel(f"{names[0]}/0"), keys.sentinel(f"{names[0]}/1"))
+    before = counted._value.get()
+    with monkeypatch.context() as patch:
+        patch.setattr(player_standings, "INDEXED_AT_ONCE", 1)
+        assert indexed.body == (await studio.harness.get(path)).body
+    assert 1 == counted._value.get() - before, "the others are whole"
     calls = []
 
     async def away(*_: Any) -> None:
@@ -318,7 +327,7 @@ async def test_boards_in_shards_are_read_on_their_own(studio: Studio, monkeypatc
         answer = await studio.harness.get(path)
         assert ("ledger", indexed.body) == (answer.headers["Scoregate-Source"], answer.body)
     assert [1] == calls
-    await studio.harness.edge.index.client.flushall()
+    await client.flushall()
     answer = await studio.harness.get(path)
     assert ("ledger", indexed.body) == (answer.headers["Scoregate-Source"], answer.body)
 

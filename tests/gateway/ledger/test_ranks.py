@@ -272,8 +272,10 @@ def test_a_window_that_is_not_small_is_not_counted_to_its_end(
     with in_memory() as tx:
         for begin, end in ((0, 60), (60, 900)):
             for number in range(begin, end):
-                score = None if number % 2 else 7 if number else 9
-                drive(put(tx, ranking, a_standing(f"p{number}", score, number, number + 1, ranking)))
+                player, score = (
+                    (f"p{number}", 7 if number else 9) if number % 2 == 0 else (f"a{number}", None)
+                )
+                drive(put(tx, ranking, a_standing(player, score, number, number + 1, ranking)))
             monkeypatch.setattr(across_boards, "SMALL", 29)
             assert {ranking.policy.board: None} == drive(work(tx))
             costs.append(_steps(tx, work))
