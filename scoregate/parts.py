@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
@@ -12,7 +13,10 @@ from dataclasses import dataclass, field
 from gateway.deployment.run_files import PartFile, noted
 from gateway.runtime.reload import is_terminal_gone
 from gateway.runtime.settings import Settings
-from gateway.runtime.telemetry import configure_logging
+from gateway.runtime.telemetry import Event, configure_logging, logger
+from gateway.runtime.unknown_variables import unknown_variables
+
+_log = logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +36,16 @@ class Signals:
         (self.stop if is_terminal_gone() else self.reload).set()
 
 
+def log_unknown_settings() -> None:
+    """Log the variables of the environment that look like settings and are none."""
+    for name, nearest in unknown_variables(os.environ).items():
+        _log.warning(Event.SETTING_UNKNOWN, variable=name, nearest=nearest)
+
+
 def run_part(settings: Settings, part: str, run: Callable[[Signals, PartFile], Awaitable[None]]) -> None:
     """Run a part of the deployment until a signal ends it."""
     configure_logging(settings.log_level)
+    log_unknown_settings()
 
     async def until_stopped() -> None:
         signals = Signals()

@@ -255,6 +255,7 @@ class Event:
     REFUSED = "refused"
     ABNORMAL_USAGE = "abnormal_usage"
     NOT_NOTED = "part_not_noted"
+    SETTING_UNKNOWN = "setting_unknown"
     DISK_LOW = "disk_low"
     DISK_ENOUGH = "disk_enough"
     CLAIM_REFUSED = "claim_refused"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, TypeVar
 
@@ -43,13 +45,30 @@ def own_version() -> str:
 
 
 def settings_of(
-    data_dir: Path | None = None, bind: str | None = None, *, ledger_url: str | None = None
+    data_dir: Path | None = None,
+    bind: str | None = None,
+    *,
+    ledger_url: str | None = None,
+    is_part: bool = False,
 ) -> Settings:
-    """Load the settings; options of the command line win. Raises SettingsError."""
+    """Load the settings; options of the command line win. Raises SettingsError.
+
+    Variables that look like settings and are none are told once, unless it is for a part, which logs them.
+    """
     from gateway.runtime.settings import load_settings
 
+    if not is_part:
+        _tell_unknown_settings()
     options = {"data_dir": data_dir, "bind": bind, "ledger_url": ledger_url}
     return load_settings(**{name: value for name, value in options.items() if value is not None})
+
+
+@cache
+def _tell_unknown_settings() -> None:
+    from gateway.runtime.unknown_variables import sentence_of, unknown_variables
+
+    for name, nearest in unknown_variables(os.environ).items():
+        typer.echo(sentence_of(name, nearest), err=True)
 
 
 def deployment_of(data_dir: Path | None, *, is_writing: bool = False) -> Settings:

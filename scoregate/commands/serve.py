@@ -31,7 +31,7 @@ def serve(
     from scoregate.edges import run_edges
     from scoregate.shared_address import inherited
 
-    settings = settings_of(None, bind)
+    settings = settings_of(None, bind, is_part=edges == 1)
     if edges > 1 and fd:
         raise SettingsError("--fd: expected no inherited socket with --edges, whose edges have one each")
     if edges > 1:

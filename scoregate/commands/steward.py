@@ -28,7 +28,7 @@ def steward() -> None:
     from scoregate.metrics import serving_metrics
     from scoregate.parts import run_part
 
-    settings = settings_of()
+    settings = settings_of(is_part=True)
 
     async def run(signals: Signals, part_file: PartFile) -> None:
         began_ns = time.monotonic_ns()

@@ -17,8 +17,10 @@ def worker(
     from gateway.steward.dispatch import VerificationQueue
     from replay.worker.process import run_worker
     from scoregate.metrics import serving_metrics
+    from scoregate.parts import log_unknown_settings
 
-    settings = settings_of()
+    settings = settings_of(is_part=True)
     configure_logging(settings.log_level)
+    log_unknown_settings()
     with serving_metrics(settings):
         run_worker(settings, queue=VerificationQueue(queue))
