@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
+import re
 import signal
 import sqlite3
 from collections.abc import AsyncIterator, Mapping
@@ -31,6 +32,7 @@ from tests.support import boards
 from tests.support.books import CREDENTIAL, KEY_ID, a_write, digest_of
 from tests.support.families import open_tracks
 from tests.support.ledger import NOON_MS, new_submission, opened
+from tests.support.ports import unserved_port
 from tests.support.postgres import OWNER, PostgresServer
 from tests.support.sealed import SealedLedger, sealed_ledger
 from tests.support.stores import PostgresStore, open_in
@@ -252,3 +254,36 @@ async def test_a_ledger_that_was_never_sealed_needs_no_key(tmp_path: Path, targe
         await ledger.append(new_submission("first"))
     copy = await copy_ledger(tmp_path / "ledger.sqlite3", url_of(target), no_key)
     assert (1, 0) == (copy.audit.events, copy.audit.seals)
+
+
+async def test_a_file_of_another_version_is_not_copied(source: SealedLedger, target: PostgresStore):
+    """The command that migrates it is named."""
+    source.tamper("UPDATE alembic_version SET version_num = '0001'")
+    migrate = f"run `scoregate ledger migrate --url sqlite:///{source.path}` first"
+    with pytest.raises(LedgerNotCopied, match=re.escape(migrate)):
+        await copied(source, target)
+
+
+async def test_a_database_that_does_not_answer_is_named(source: SealedLedger):
+    """With what the driver says of it, and without the password."""
+    with unserved_port() as port:
+        url = f"postgresql://{OWNER}:open-sesame@127.0.0.1:{port}/none"
+        with pytest.raises(LedgerNotCopied, match=r"^PostgreSQL: .*refused") as caught:
+            await copy_ledger(source.path, url, lambda: source.keys)
+    assert "open-sesame" not in str(caught.value)
+
+
+async def test_a_lost_answer_to_the_commit_is_not_taken_for_a_failure():
+    """Nobody knows then whether there is a copy; what a second try says tells."""
+
+    class Lost:
+        async def execute(self, statement: str) -> None:
+            if statement == "COMMIT":
+                raise ConnectionResetError("reset")
+
+        async def fetchval(self, *_: object) -> bool:
+            return False
+
+    with pytest.raises(LedgerNotCopied, match="reset; whether the copy was committed is unknown: repeat"):
+        async with copying._one_transaction(Lost()):
+            pass
