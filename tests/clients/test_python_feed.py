@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 
+import aiohttp
 import pytest
 from scoregate_client import FeedEvent, ScoregateClient, ScoregateError
 from scoregate_client import feed as client_feed
@@ -112,6 +113,41 @@ async def test_what_cannot_be_watched_is_raised(harness: Harness, monkeypatch: p
             with pytest.raises(ScoregateError) as lost:
                 await take(player.watch("vault"), 1)
             assert 0 == lost.value.status
+
+
+class Events:
+    """An answer with one event, whose connection then ends."""
+
+    status, content_type = 200, "text/event-stream"
+
+    def __init__(self, stream_id: str) -> None:
+        self._stream_id = stream_id
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        return
+
+    @property
+    async def content(self) -> AsyncIterator[bytes]:
+        for line in (f"id: {self._stream_id}", "event: begin", "data: {}", ""):
+            yield line.encode() + b"\n"
+
+
+async def test_only_failures_in_a_row_are_counted():
+    """An event forgives those before it: who watches for a year outlives any number of restarts."""
+    asked: list[str | None] = []
+
+    async def connect(last: str | None) -> Any:
+        asked.append(last)
+        if len(asked) % 2:
+            raise aiohttp.ClientConnectionError
+        return Events(f"{len(asked)}-0")
+
+    async with aclosing(client_feed.follow(connect, None, 2)) as events:
+        assert ["2-0", "4-0", "6-0"] == [(await anext(events)).id for _ in range(3)]
+    assert [None, None, "2-0", "2-0", "4-0", "4-0"] == asked
 
 
 async def test_watching_waits_for_a_gateway_that_starts_again(settings: Settings):

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from gateway.deployment.run_files import running_parts
+from scoregate.private_files import keep_private
 from tests.support import preloaded
 from tests.support.deployment import deployed, eventually
 from tests.support.valkey import running_valkey
@@ -40,6 +41,23 @@ def test_F12_what_one_command_makes_is_private(tmp_path: Path):
     assert (data / "ledger.sqlite3").exists()
     assert (restored / "ledger.sqlite3").exists()
     assert 0o644 == (tmp_path / "board.yaml").stat().st_mode & 0o777
+
+
+def test_F12_what_links_lead_to_keeps_its_rights(tmp_path: Path):
+    """It lies elsewhere and is somebody's; what lies in the data directory itself loses those of others."""
+    data, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
+    for folder in (data, elsewhere):
+        folder.mkdir(mode=0o755)
+        (folder / "file").touch(mode=0o644)
+    (data / "folder").symlink_to(elsewhere)
+    (data / "link").symlink_to(elsewhere / "file")
+    before = os.umask(0o022)
+    try:
+        keep_private(data)
+    finally:
+        os.umask(before)
+    rights = [path.stat().st_mode & 0o777 for path in (data, data / "file", elsewhere, elsewhere / "file")]
+    assert [0o700, 0o600, 0o755, 0o644] == rights
 
 
 async def test_F12_a_part_that_is_started_alone_is_private(tmp_path: Path):
