@@ -65,6 +65,18 @@ def test_T03_keys_are_listed_with_their_boards_and_whether_they_are_valid(data: 
     assert "valid" in run("list").output
 
 
+def test_T03_a_key_is_registered_once_with_the_boards_that_it_has(data: Path):
+    """Again with the same changes nothing; nobody is told that other boards, or another key, are registered."""
+    public = base64.b64encode(Ed25519PrivateKey.generate().public_key().public_bytes_raw()).decode()
+    same = ("add", "eu-1", "--public-key", public)
+    for _ in range(2):
+        assert 0 == run(*same, "--board", "arcade").exit_code
+    for refused in (run(*same), add("eu-1", "--board", "arcade")):
+        assert "registered already, with another key or other boards" in refusal(refused)
+    [listed] = [json.loads(line) for line in run("list", "--json").output.splitlines()]
+    assert ("eu-1", ["arcade"]) == (listed["key"], listed["boards"])
+
+
 def test_T02_a_quarantine_needs_no_index_and_says_what_it_could_not_reach(data: Path):
     """Redis is down and one board has no policy: the rest is quarantined, and the status tells that something is left."""
     add("eu-1")

@@ -184,10 +184,27 @@ def test_I18_what_replaces_or_is_moved_is_synced_too(tmp_path: Path, monkeypatch
         synced.append(Path(f"/proc/self/fd/{descriptor}").readlink().relative_to(tmp_path).parts[1])
 
     monkeypatch.setattr(os, "fsync", noted)
+    assert not blobs.put("ab/cd/one", b"x")
+    assert ["incoming", "ab"] == synced, "whoever has just made it may be about to sync it"
+    synced.clear()
     blobs.replace("ab/cd/one", b"y")
     assert ["incoming", "ab"] == synced
     blobs.move("ab/cd/one", "condemned/one")
     assert ["incoming", "ab", "condemned", "ab"] == synced
+
+
+def test_what_is_set_aside_is_dated_before_it_is_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Killed in between, it is where it was: set aside with its old date, the next collection would remove it."""
+    blobs = DirectoryBlobs(tmp_path)
+    blobs.put("ab/one", b"x")
+
+    def kill(_path: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "utime", kill)
+    with pytest.raises(KeyboardInterrupt):
+        blobs.move("ab/one", "condemned/one")
+    assert (b"x", None) == (blobs.get("ab/one", 9), blobs.get("condemned/one", 9))
 
 
 def test_recordings_are_nobody_elses_to_read_and_leave_nothing_open(tmp_path: Path):
