@@ -26,9 +26,8 @@ class ScoregateError(Exception):
         self.status = status
         self.retry_after_s = retry_after_s
         self.problem = dict(problem)
-        super().__init__(
-            f"{status} {self.name}: {problem.get('detail') or problem.get('title') or 'no detail'}"
-        )
+        refused = f"{status} {self.name}: " if status else ""  # nobody who gave no answer refused anything
+        super().__init__(f"{refused}{problem.get('detail') or problem.get('title') or 'no detail'}")
 
     @property
     def name(self) -> str:
