@@ -16,7 +16,9 @@ from redis.exceptions import ResponseError
 
 from gateway.index import keys
 from gateway.index.cluster import RAW, scan
+from gateway.index.gathered_commands import Command, GatheredCommands
 from gateway.index.ranges import window_key
+from gateway.index.residency import ResidencyState
 from gateway.index.scripts import Script, index_boundary
 from gateway.index.transactions import transact
 from policies.ranking import Ranking
@@ -36,18 +38,32 @@ class KeyFacts:
 class Inspection:
     """One board's index, seen from the outside. Every method raises IndexUnavailable."""
 
-    def __init__(self, client: Redis, board: str) -> None:
+    def __init__(self, client: Redis, board: str, commands: GatheredCommands | None = None) -> None:
         self.board = board
         self._client = client
+        self._commands = commands or GatheredCommands(client)
         self._version = keys.version(board)
         self._prune = Script(client, "prune_members")
         self._drop = Script(client, "drop_fields")
         self._check_groups = Script(client, "check_groups")
 
+    def beside(self, board: str) -> Inspection:
+        """Return the inspection of another board, whose commands are sent together with this one's."""
+        return Inspection(self._client, board, self._commands)
+
     async def is_whole(self) -> bool:
         """Return whether the whole board is in Redis: not after a loss, until a rebuild."""
         with index_boundary():
-            return bool(await self._client.exists(keys.sentinel(self.board)))
+            [is_whole] = await self._commands.answers([Command(("EXISTS", keys.sentinel(self.board)))])
+        return bool(is_whole)
+
+    async def residency(self) -> ResidencyState:
+        """Return whether the board is whole, cold, or in use."""
+        board = self.board
+        marks = (keys.sentinel(board), keys.cold(board), keys.used(board))
+        with index_boundary():
+            answers = await self._commands.answers([Command(("EXISTS", key)) for key in marks])
+        return ResidencyState(*map(bool, answers))
 
     async def scan(self, count: int) -> AsyncGenerator[list[bytes], None]:
         """Yield lists of the board's keys; Redis visits about `count` of all its keys for each."""
@@ -136,12 +152,9 @@ class Inspection:
 
     async def facts(self, board_keys: Sequence[Raw]) -> list[KeyFacts]:
         """Return the facts of those of these keys that exist."""
+        commands = [Command((name, key)) for key in board_keys for name in ("TYPE", "PEXPIRETIME")]
         with index_boundary():
-            async with self._client.pipeline(transaction=False) as pipe:
-                for key in board_keys:
-                    pipe.type(key)
-                    pipe.execute_command("PEXPIRETIME", key)
-                answers: Any = await pipe.execute()
+            answers = await self._commands.answers(commands)
         rows = zip(board_keys, answers[::2], answers[1::2], strict=True)
         return [
             KeyFacts(key if isinstance(key, bytes) else key.encode(), kind, expires if expires >= 0 else None)
@@ -201,11 +214,12 @@ class Inspection:
         """Return the answer in bytes, or `nothing` for a key of another type, which another check reports."""
         with index_boundary():
             try:
-                return await self._client.execute_command(*command, **RAW)  # type: ignore[no-untyped-call]
+                [answer] = await self._commands.answers([Command(command, RAW)])
             except ResponseError as error:
                 if str(error).startswith("WRONGTYPE"):
                     return nothing
                 raise
+        return answer
 
 
 def _groups_in(value: bytes) -> list[tuple[str, str]]:

@@ -7,13 +7,15 @@ The scripts that change what these sets describe write them. A set that is lost 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Final
 
 from redis.asyncio import Redis, RedisCluster
 
 from gateway.index import keys
+from gateway.index.gathered_commands import Command, GatheredCommands
 from gateway.index.scripts import Script, index_boundary
 from gateway.runtime.lanes import lane_of
 
@@ -29,8 +31,9 @@ LEAST_OF_LANE: Final = 4
 class Residents:
     """The sets of all lanes. Every method raises IndexUnavailable."""
 
-    def __init__(self, client: Redis) -> None:
+    def __init__(self, client: Redis, commands: GatheredCommands | None = None) -> None:
         self._client = client
+        self._commands = commands or GatheredCommands(client)
         self._strike = Script(client, "strike_unchanged")
         self._first = Script(client, "first_of_lanes")
 
@@ -62,19 +65,15 @@ class Residents:
 
     async def add(self, key_of: LaneKey, boards: Iterable[str], at_ms: int) -> None:
         """Put those boards into their sets that are not there."""
-        await self._change(
-            boards, lambda pipe, lane, names: pipe.zadd(key_of(lane), dict.fromkeys(names, at_ms), nx=True)
-        )
+        await self._change(boards, lambda lane, names: ("ZADD", key_of(lane), "NX", *_timed(names, at_ms)))
 
     async def put_off(self, key_of: LaneKey, boards: Iterable[str], until_ms: int) -> None:
         """Set the time of those boards that are in their sets."""
-        await self._change(
-            boards, lambda pipe, lane, names: pipe.zadd(key_of(lane), dict.fromkeys(names, until_ms), xx=True)
-        )
+        await self._change(boards, lambda lane, names: ("ZADD", key_of(lane), "XX", *_timed(names, until_ms)))
 
     async def strike(self, key_of: LaneKey, boards: Iterable[str]) -> None:
         """Take boards out of their sets."""
-        await self._change(boards, lambda pipe, lane, names: pipe.zrem(key_of(lane), *names))
+        await self._change(boards, lambda lane, names: ("ZREM", key_of(lane), *names))
 
     async def strike_unchanged(self, key_of: LaneKey, board: str, at_ms: int) -> bool:
         """Take a board out of its set if its time is still this one, and return whether it was."""
@@ -92,17 +91,17 @@ class Residents:
                 marks = [bool(answer) for answer in await pipe.execute()]
         return list(zip(marks[::2], marks[1::2], strict=True))
 
-    async def _change(self, boards: Iterable[str], change: Callable[[Any, int, list[str]], object]) -> None:
+    async def _change(self, boards: Iterable[str], change: Callable[[int, list[str]], Sequence[Any]]) -> None:
         by_lane: dict[int, list[str]] = defaultdict(list)
         for board in boards:
             by_lane[lane_of(board)].append(board)
-        if not by_lane:
-            return
         with index_boundary():
-            async with self._client.pipeline(transaction=False) as pipe:
-                for lane, names in by_lane.items():
-                    change(pipe, lane, names)
-                await pipe.execute()
+            await self._commands.answers([Command(change(lane, names)) for lane, names in by_lane.items()])
+
+
+def _timed(names: Iterable[str], at_ms: int) -> Iterator[Any]:
+    """Return members of a ZSET with their score, as ZADD takes them."""
+    return chain.from_iterable((at_ms, name) for name in names)
 
 
 @lru_cache(maxsize=16)

@@ -16,6 +16,7 @@ from gateway.catalogue.catalogue import Catalogue
 from gateway.catalogue.outdated_boards import OutdatedBoards
 from gateway.index import keys
 from gateway.index.board_index import BoardIndex, Index
+from gateway.index.gathered_commands import GatheredCommands
 from gateway.index.residency import life_ms
 from gateway.index.residents import Residents
 from gateway.ledger.derived import board_duties
@@ -26,6 +27,7 @@ from gateway.runtime.lanes import lane_of
 from gateway.steward.failures import Failures
 from gateway.steward.index.cold import ColdBoard
 from gateway.steward.index.exact_ranks import PAUSE_MS, ExactRankKeeper
+from gateway.steward.index.gathered_reads import GatheredReads
 from gateway.steward.index.keyspace_walk import KeyspaceWalk
 from gateway.steward.index.reconcile import Reconciler
 from gateway.steward.leases import StewardLeases
@@ -76,7 +78,9 @@ class IndexDuties:
         self._index = index
         self._clock = clock
         self._leases = leases
-        self._residents = Residents(index.client)
+        self._commands = GatheredCommands(index.client)
+        self._residents = Residents(index.client, self._commands)
+        self._reads = GatheredReads(ledger)
         self._outdated = OutdatedBoards(ledger, catalogue, ReadKind.DUTIES)
         self._keyspace = KeyspaceWalk(catalogue, ledger, index, clock=clock, leases=leases)
         self._reconciling = Round("reconcile", failures)
@@ -164,7 +168,8 @@ class IndexDuties:
         if await self._outdated.has(board.name):
             return 0  # it is folded and built anew by its new rule: what differs is no damage
         index = self._index_of(board)
-        state = await index.residency.state()
+        reconciler = self._reconcilers.get(board.name) or self._reconciler(board)
+        state = await reconciler.residency()
         if state.is_cold:
             await self._residents.strike(keys.residents, [board.name])
             if state.is_whole or not index.residency.is_limited:
@@ -176,15 +181,24 @@ class IndexDuties:
             await self._residents.add(keys.idle, [board.name], until_ms)
         if board.policy.exact_ranks:  # it notices what no change brought about, such as a forged sketch
             await self._residents.add(keys.tails, [board.name], self._clock())
-        reconciler = self._reconcilers.pop(board.name, None)
-        reconciler = reconciler or Reconciler(self._ledger, index, board.policy, clock=self._clock)
         try:
-            return await reconciler.step()
+            return await reconciler.step(state)
         finally:
             self._remember(board.name, reconciler)
 
+    def _reconciler(self, board: Board) -> Reconciler:
+        return Reconciler(
+            self._ledger,
+            self._index_of(board),
+            board.policy,
+            clock=self._clock,
+            reads=self._reads,
+            commands=self._commands,
+        )
+
     def _remember(self, name: str, reconciler: Reconciler) -> None:
         self._reconcilers[name] = reconciler
+        self._reconcilers.move_to_end(name)
         if len(self._reconcilers) > REMEMBERED:
             oldest = next((name for name, other in self._reconcilers.items() if not other.is_long), name)
             del self._reconcilers[oldest]

@@ -7,12 +7,16 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from gateway.index.board_index import BoardIndex
+from gateway.index.gathered_commands import GatheredCommands
 from gateway.index.inspection import Inspection
+from gateway.index.residency import ResidencyState
 from gateway.ledger.ledger import Ledger
 from gateway.runtime.clock import Clock
+from gateway.runtime.concurrency import in_turns
 from gateway.runtime.telemetry import INDEX_DIFFERENCES, Event, label_of, logger
 from gateway.steward.index.comparison import aspects_of
 from gateway.steward.index.comparison.difference import Aspect, BoardView, Difference, Subjects, Walk, confirm
+from gateway.steward.index.gathered_reads import GatheredReads, Reads
 from gateway.steward.index.rebuild import Rebuilder
 from policies.errors import RebuildRefused
 from policies.model import Policy
@@ -29,13 +33,22 @@ _log = logger()
 class Reconciler:
     """Compares one board's index with the ledger, slice after slice, and repairs it."""
 
-    def __init__(self, ledger: Ledger, index: BoardIndex, policy: Policy, *, clock: Clock) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        index: BoardIndex,
+        policy: Policy,
+        *,
+        clock: Clock,
+        reads: Reads | None = None,
+        commands: GatheredCommands | None = None,
+    ) -> None:
         self._board = policy.board
         self._index = index
-        self._inspection = Inspection(index.client, policy.board)
+        self._inspection = Inspection(index.client, policy.board, commands)
         self._rebuilder = Rebuilder(ledger, index, policy, clock=clock)
-        view = BoardView(ledger, index, self._inspection, policy, clock)
-        self._parts = [part.inspection for part in view.parts()]
+        view = BoardView(reads or GatheredReads(ledger), index, self._inspection, policy, clock)
+        self._shards = [part.inspection for part in view.parts() if part is not view]
         self._walks = [_EndlessWalk(aspect, walk) for aspect in aspects_of(view) for walk in aspect.walks()]
 
     @property
@@ -43,21 +56,38 @@ class Reconciler:
         """Whether a walk needs several steps, so that its place must not be lost."""
         return any(walk.is_long for walk in self._walks)
 
-    async def step(self) -> int:
-        """Repair a slice of each walk, or rebuild the board if Redis was emptied; return how much changed."""
-        if (await self._index.residency.state()).is_cold:
+    async def residency(self) -> ResidencyState:
+        """Return whether the board is whole, cold, or in use."""
+        return await self._inspection.residency()
+
+    async def step(self, state: ResidencyState | None = None) -> int:
+        """Repair a slice of each walk, or rebuild the board if Redis was emptied; return how much changed.
+
+        `state` is the residency if it was just read.
+        """
+        state = state or await self.residency()
+        if state.is_cold:
             return 0  # there is nothing to compare; `gateway.steward.index.cold` warms it
-        if not await self._is_whole():
+        # A server that has some of the board may have been emptied alone.
+        if not state.is_whole or not all([await shard.is_whole() for shard in self._shards]):
             return await self._rebuild()
         await self._index.relay()
-        differences = [difference for walk in self._walks for difference in await walk.step()]
+        differences = await self._compare()
         if differences:
             report(self._board, differences)
         return len(differences)
 
-    async def _is_whole(self) -> bool:
-        """Return False once a server that has some of the board was emptied."""
-        return all([await part.is_whole() for part in (self._inspection, *self._parts)])
+    async def _compare(self) -> list[Difference]:
+        """Repair a slice of each walk, and return its differences.
+
+        All are compared at once, so that a small board takes few calls. Keys are repaired first.
+        """
+        found = await in_turns((walk.look() for walk in self._walks), at_once=len(self._walks))
+        if not any(found):
+            return []
+        await asyncio.sleep(MOMENT_S)
+        walks = zip(self._walks, found, strict=True)
+        return [each for walk, suspects in walks if suspects for each in await walk.mend(suspects)]
 
     async def _rebuild(self) -> int:
         try:
@@ -93,13 +123,14 @@ class _EndlessWalk:
         self._slices: Subjects | None = None
         self.is_long = False
 
-    async def step(self) -> Sequence[Difference]:
-        """Repair one slice and return its differences."""
-        differences = await self._aspect.compare(await self._next())
-        if not differences:
-            return []
-        await asyncio.sleep(MOMENT_S)
-        differences = await confirm(self._aspect, differences)
+    async def look(self) -> Sequence[Difference]:
+        """Return the differences of the next slice, of which some may be settlements on their way."""
+        subjects = await self._next()
+        return await self._aspect.compare(subjects) if subjects else []
+
+    async def mend(self, suspects: Sequence[Difference]) -> Sequence[Difference]:
+        """Repair what is still different, and return it."""
+        differences = await confirm(self._aspect, suspects)
         await self._aspect.repair(differences)
         return differences
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from redis import Redis
+from redis.asyncio.client import Pipeline
 
 from gateway.catalogue.catalogue import Catalogue
 from gateway.index import keys
@@ -99,6 +100,27 @@ async def test_a_board_is_compared_and_evicted_by_what_it_has_and_not_by_what_re
     assert costs[1] == costs[2]
     assert left[1] == left[2]
     assert not {"cmdstat_scan", "cmdstat_keys"} & costs[1].keys()
+
+
+async def test_a_small_board_is_compared_in_few_calls(duty: Duty, monkeypatch: pytest.MonkeyPatch):
+    """Its walks look together, and share snapshots of the ledger and round trips to Redis."""
+    snapshots, trips, read, execute = [], [], duty.ledger.read, Pipeline.execute
+
+    async def counted_read(*arguments: Any) -> Any:
+        snapshots.append(1)
+        return await read(*arguments)
+
+    async def counted_trip(*arguments: Any, **options: Any) -> Any:
+        trips.append(1)
+        return await execute(*arguments, **options)
+
+    index = duty.index.of(duty.board)
+    reconciler = Reconciler(duty.ledger, index, duty.board.policy, clock=duty.clock)
+    monkeypatch.setattr(duty.ledger, "read", counted_read)
+    monkeypatch.setattr(Pipeline, "execute", counted_trip)
+    assert 0 == await reconciler.step()
+    assert 15 >= len(snapshots)  # 37, one after the other
+    assert 24 >= len(trips)  # 48
 
 
 async def test_a_round_examines_one_slice_of_the_keys_whatever_there_are(duty: Duty):
