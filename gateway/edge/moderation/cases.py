@@ -31,6 +31,8 @@ async def list_held(request: web.Request) -> web.Response:
     """Return a page of held submissions, oldest first."""
     edge, board = request.app[EDGE], await board_of(request)
     moderator_of(request, board.name)
+    # Not signed, unlike the cursors of other lists: it is the number of a submission, and every number is a
+    # place in the one order that there is.
     after = whole_number(request, "after", 0, 0, 10**15)
     count = whole_number(request, "limit", 25, 1, PAGE_LIMIT)
     held = await edge.ledger.read(
