@@ -242,6 +242,21 @@ def test_a_damaged_or_missing_ledger_is_not_backed_up(deployment: Settings, tmp_
         back_up(elsewhere(deployment, tmp_path), tmp_path / "other")
 
 
+def test_a_ledger_whose_indexes_say_something_else_is_not_backed_up(deployment: Settings, tmp_path: Path):
+    """It is read without an error, and would give wrong answers: the check of the copy finds it."""
+    with closing(sqlite3.connect(deployment.ledger_path, isolation_level=None)) as connection:
+        roots = "FROM sqlite_schema WHERE type = 'index' AND tbl_name = 'events' AND sql IS NOT NULL ORDER BY name"
+        indexes = connection.execute(f"SELECT name, rootpage {roots}").fetchall()[:2]
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("BEGIN")
+        for (name, _), (_, root) in zip(indexes, indexes[::-1], strict=True):
+            connection.execute("UPDATE sqlite_schema SET rootpage = ? WHERE name = ?", (root, name))
+        connection.execute("COMMIT")
+    with pytest.raises(BackupFailed, match="the ledger is damaged"):
+        back_up(deployment, tmp_path / "backup")
+    assert not (tmp_path / "backup" / SUMS).exists()
+
+
 def test_a_ledger_on_a_database_server_is_left_to_its_own_tools(settings: Settings, tmp_path: Path):
     """The error says what to read."""
     url = "postgresql://ada:secret@localhost:5432/scoregate"
