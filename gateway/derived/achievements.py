@@ -41,6 +41,9 @@ from policies.windows import window_at
 
 LOG_SLICE: Final = 1_000
 
+RECORDED_AT_ONCE: Final = 100
+"""Achievements of a board's log in one transaction, for which other writes wait."""
+
 
 class Achievements:
     """The consumer that records achievements, once for each player and window."""
@@ -82,8 +85,13 @@ class Achievements:
                 reached = await self._ledger.read(self._standing(board))
                 await self._record(reached, announce_after=since[board.name])
                 continue
+            reached = []
             async for achievement in reached_by_log(self._ledger, board.policy):
-                await self._record([achievement], announce_after=since[board.name])
+                reached.append(achievement)
+                if len(reached) == RECORDED_AT_ONCE:
+                    await self._record_new(reached, announce_after=since[board.name])
+                    reached = []
+            await self._record_new(reached, announce_after=since[board.name])
 
     def _standing(self, board: Board) -> Operation[list[Achievement]]:
         """Return the players among the first ten of the current windows for whom it is new."""
@@ -94,6 +102,11 @@ class Achievements:
             return await _dated(reached, only_own=False)(tx)
 
         return work
+
+    async def _record_new(self, reached: Sequence[Achievement], *, announce_after: int) -> None:
+        """Record those that are not recorded yet. Most are: nothing is written for them."""
+        new = await self._ledger.read(_dated(reached, only_own=False)) if reached else []
+        await self._record(new, announce_after=announce_after)
 
     async def _record(self, reached: Sequence[Achievement], *, announce_after: int = 0) -> None:
         if not reached:

@@ -39,6 +39,8 @@ class StandingEvents:
 
     async def recover(self, boards: Sequence[Board], since: Mapping[str, int]) -> None:
         """Queue the standings that changed on each board after its event, without ranks."""
+        if not await self._ledger.read(webhooks.all_webhooks):
+            return
         for board in boards:
             after, now_ms = since[board.name], self._clock()
             await self.take(board, await standings_since(self._ledger, board.name, after, now_ms=now_ms))
@@ -61,5 +63,5 @@ class DecisionEvents:
 
     async def apply(self, tx: Transaction, events: Sequence[LoggedEvent]) -> None:
         """Queue the events that webhooks subscribe to."""
-        decided = [submission_decided(event) for event in events if event.to_state in DECIDED]
+        decided = (submission_decided(event) for event in events if event.to_state in DECIDED)
         await webhooks.queue(tx, decided, now_ms=self._clock())

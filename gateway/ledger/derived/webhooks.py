@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
@@ -192,11 +192,13 @@ def enable_webhook(webhook_id: str) -> Operation[bool]:
     return work
 
 
-async def queue(tx: Transaction, events: Sequence[WebhookEvent], *, now_ms: int) -> int:
-    """Queue each event once for each webhook that wants it, and return how many deliveries are new."""
-    endpoints = await all_webhooks(tx) if events else []
-    new = 0
-    for event in events:
+async def queue(tx: Transaction, events: Iterable[WebhookEvent], *, now_ms: int) -> int:
+    """Queue each event once for each webhook that wants it, and return how many deliveries are new.
+
+    Without webhooks `events` are not so much as made.
+    """
+    endpoints, new = await all_webhooks(tx), 0
+    for event in events if endpoints else ():
         for endpoint in endpoints:
             if endpoint.wants(event.board, event.type):
                 pending = DeliveryState.PENDING.value

@@ -301,3 +301,28 @@ async def test_a_loss_is_made_good_from_each_boards_own_events(stage, monkeypatc
         "SELECT board, player, rank FROM achievements WHERE \"window\" = 'alltime' ORDER BY 1, 2"
     )
     assert [(name, f"p{rank}", rank + 1) for name in lost for rank in range(2)] == found
+
+
+async def test_after_a_loss_only_what_is_missing_is_written_some_at_a_time(
+    stage, monkeypatch: pytest.MonkeyPatch
+):
+    """Most is recorded: a write for each achievement would take hours with a hundred thousand boards."""
+    monkeypatch.setattr(folding, "RECORDED_AT_ONCE", 3)
+    for number in range(2):
+        await stage.score(f"p{number}", 9 - number)
+    outdated = OutdatedBoards(stage.ledger, Catalogue(Policies({"tiny": stage.board})), ReadKind.DUTIES)
+    consumer, writes, write = (
+        folding.Achievements(stage.ledger, outdated, clock=stage.clock),
+        [],
+        stage.ledger.write,
+    )
+
+    async def counted(work: Any) -> Any:
+        writes.append(work)
+        return await write(work)
+
+    monkeypatch.setattr(stage.ledger, "write", counted)
+    for expected in (2, 2):  # four achievements, the second time none
+        await consumer.recover([stage.board], {"tiny": 0})
+        assert expected == len(writes)
+        assert await by_log(stage) == recorded(stage)

@@ -14,6 +14,7 @@ from gateway.derived import change_followers, followers
 from gateway.derived import derivations as derivations_of_stewards
 from gateway.derived.change_followers import ChangeFollower
 from gateway.derived.followers import standings_since
+from gateway.derived.webhooks import sources
 from gateway.index import keys
 from gateway.index.feed.consumer_group import Mutation
 from gateway.ledger import queries
@@ -143,6 +144,21 @@ async def test_a_backlog_of_the_log_is_followed_for_some_slices_in_a_turn(
         await stage.score(f"p{number}", number)
     consumers = len(derivations.of_log)
     assert [6 * consumers, 2 * consumers, 0] == [await derivations.follow_log() for _ in range(3)]
+
+
+async def test_nothing_is_made_for_webhooks_while_there_are_none(stage, monkeypatch: pytest.MonkeyPatch):
+    """No message is written, and after a loss no board is read, for endpoints that do not exist."""
+
+    def made(*_: object, **__: object) -> None:
+        raise AssertionError("for nobody")
+
+    for name in ("submission_decided", "standings_since"):
+        monkeypatch.setattr(sources, name, made)
+    derivations = stage.derivations()
+    await catch_up(derivations)
+    await stage.score("ada", 5)
+    assert await derivations.follow_log()
+    await sources.StandingEvents(stage.ledger, clock=stage.clock).recover([stage.board], {"tiny": 0})
 
 
 async def test_two_stewards_share_the_changes(stage):
