@@ -30,7 +30,7 @@ class Dispatcher:
         self._ledger = ledger
         self._jobs = jobs
         self._clock = clock
-        self._looks = Looks(ledger, longest_ms=LOOK_MS, clock=clock)
+        self._looks = Looks(ledger.version, longest_ms=LOOK_MS, clock=clock)
         self._due = DueWork(ledger, catalogue, clock=clock)
 
     async def dispatch(self) -> int:

@@ -100,7 +100,8 @@ class Steward:
             work=lambda: (len(self.leases.lanes_held()), self.leases.duties_held()),
             part_id=part_id,
         )
-        self._assign(FencedLedger(ledger, self.leases))
+        self._ledger = FencedLedger(ledger, self.leases)
+        self._assign(self._ledger)
 
     def _assign(self, ledger: Ledger) -> None:
         """Give each duty what it works with. They write to a fenced ledger."""
@@ -310,7 +311,7 @@ class Steward:
         """
         task, unexpected = asyncio.current_task(), 0
         step = (
-            partial(Looks(self._unfenced_ledger, longest_ms=rest_ms, clock=self._clock).at, duty)
+            partial(Looks(self._ledger.recent_version, longest_ms=rest_ms, clock=self._clock).at, duty)
             if rest_ms
             else duty
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,6 +17,9 @@ from gateway.runtime.failpoints import Point, reach
 from policies.errors import LeaseLost
 
 T = TypeVar("T")
+
+RECENT_S: Final = 0.05
+"""Time for which duties that look less often go by the version of the one that looks most often."""
 
 # A task that a duty starts has a copy of this, and so the lease of when it began: never a later one.
 _lease: Final[ContextVar[Lease | None]] = ContextVar("lease", default=None)
@@ -50,6 +54,8 @@ class FencedLedger:
     def __init__(self, ledger: Ledger, fence: Fence) -> None:
         self._ledger = ledger
         self._fence = fence
+        self._version: object = None
+        self._asked_s = float("-inf")
 
     async def open(self) -> None:
         """Make the ledger ready for use. Raises LedgerUnavailable."""
@@ -83,7 +89,15 @@ class FencedLedger:
 
     async def version(self) -> object:
         """Return a value that equals an earlier one only if nothing was committed in between."""
-        return await self._ledger.version()
+        asked_s = time.monotonic()
+        self._version = await self._ledger.version()
+        self._asked_s = asked_s
+        return self._version
+
+    async def recent_version(self) -> object:
+        """Return the version as of the last RECENT_S, which another duty may have asked for."""
+        is_recent = time.monotonic() - self._asked_s < RECENT_S
+        return self._version if is_recent else await self.version()
 
     @property
     def is_refusing(self) -> bool:

@@ -67,7 +67,7 @@ class LedgerDuties:
         self._leases = leases
         self._outdated = OutdatedBoards(ledger, catalogue, ReadKind.DUTIES)
         self._agenda = Agenda(ledger, catalogue, clock=clock)
-        self._following = Looks(ledger, longest_ms=REST_MS, clock=clock)
+        self._following = Looks(ledger.version, longest_ms=REST_MS, clock=clock)
         self._archiving = Round("archive", failures)
         self._tops = Round("see_to_top", failures)
         self._audits = Round("draw_audits", failures)

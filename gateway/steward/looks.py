@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from gateway.ledger.ledger import Ledger
 from gateway.runtime.clock import Clock
 
 T = TypeVar("T")
@@ -20,11 +19,11 @@ REST_MS: Final = 5_000
 class Looks:
     """The looks of one duty: one that found nothing is not repeated before anything is committed.
 
-    A ledger's version costs a small part of any read. After `longest_ms` a look is repeated anyway.
+    `version` is the ledger's, which costs less than any read. After `longest_ms` a look is repeated anyway.
     """
 
-    def __init__(self, ledger: Ledger, *, longest_ms: int, clock: Clock) -> None:
-        self._ledger = ledger
+    def __init__(self, version: Callable[[], Awaitable[object]], *, longest_ms: int, clock: Clock) -> None:
+        self._ask_version = version
         self._longest_ms = longest_ms
         self._clock = clock
         self._version: object = None
@@ -37,7 +36,7 @@ class Looks:
         Raises LedgerUnavailable, and what the look raises.
         """
         now_ms = self._clock()
-        version = await self._ledger.version()  # before the look, which may miss what is committed meanwhile
+        version = await self._ask_version()  # before the look, which may miss what is committed meanwhile
         # A clock that was put back says nothing of how long ago the last look was.
         if version == self._version and 0 <= now_ms - self._looked_at_ms < self._longest_ms:
             nothing: T = self._nothing  # type: ignore[assignment]

@@ -117,6 +117,7 @@ async def test_a_caller_that_leaves_on_the_way_takes_nobody_along():
     post = Post()
     gathering = Gathering(post.make_all)
     callers = [asyncio.create_task(gathering.make(call)) for call in (1, 2, 5)]
-    await post.has_begun.wait()
-    callers[0].cancel()
-    assert [50, 20] == await asyncio.gather(*callers[1:])
+    async with asyncio.timeout(10):
+        await post.has_begun.wait()
+        callers[0].cancel()
+        assert [50, 20] == await asyncio.gather(*callers[1:])

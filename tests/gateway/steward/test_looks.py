@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from gateway.ledger.ledger import Ledger
+from gateway.steward import fencing
 from gateway.steward.looks import LOOK_MS, Looks
 from tests.support.clock import ShiftedClock
 from tests.support.deployment import eventually
@@ -29,8 +31,7 @@ class Desk:
 
     def __init__(self) -> None:
         self.ledger, self.clock = Versions(), ShiftedClock()
-        ledger: Any = self.ledger
-        self.looks = Looks(ledger, longest_ms=LOOK_MS, clock=self.clock)
+        self.looks = Looks(self.ledger.version, longest_ms=LOOK_MS, clock=self.clock)
         self.found, self.count, self.commits_meanwhile = 0, 0, 0
 
     async def look(self) -> int:
@@ -139,3 +140,18 @@ def _counted_reads(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> list[Any]
 
     monkeypatch.setattr(ledger, "read", counted)
     return reads
+
+
+async def test_duties_share_a_version_for_a_moment(duty: Duty, monkeypatch: pytest.MonkeyPatch):
+    """Who dispatches asks for it twenty times a second, and the others go by that, but not by an older one."""
+    ledger, now_s, versions = duty.steward._ledger, [100.0], Versions()
+    monkeypatch.setattr(duty.ledger, "version", versions.version)
+    monkeypatch.setattr(fencing, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    versions.now = 1
+    assert 1 == await ledger.recent_version()
+    versions.now = 2
+    assert 1 == await ledger.recent_version()
+    assert [2, 2] == [await ledger.version(), await ledger.recent_version()]
+    versions.now = 3
+    now_s[0] += 2 * fencing.RECENT_S
+    assert 3 == await ledger.recent_version()
