@@ -6,6 +6,7 @@ import asyncio
 import time
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from gateway.index.batcher import Batcher
@@ -105,20 +106,28 @@ class Catalogue:
         A board of a family is at most `TRUSTED_S` old, or older while the ledger does not answer. Raises
         LedgerUnavailable if it does not and the board is not known.
         """
-        if board := self.of_files.get(name):
+        board, known, is_due = self._at_hand(name)
+        if not is_due:
             return board
+        if known is None:
+            return await asyncio.shield(self._asked(name))  # who gives up must not take it from the others
+        return (await self._read_again({name: known}))[name]
+
+    def _at_hand(self, name: str) -> tuple[Board | None, _KnownBoard | None, bool]:
+        """Return a board, what is known of it, and whether its use waits until it is read."""
+        if board := self.of_files.get(name):
+            return board, None, False
         if self._family_of(name) is None or self._lookup is None:
-            return None
+            return None, None, False
         known = self._known(name)
         if known is None:
-            return await self._look_up(name)
+            return None, None, True
         age_s = self._clock() - known.read_s
-        if age_s < REREAD_S:
-            return self._served(known.board)
-        if age_s < TRUSTED_S:
+        if age_s >= TRUSTED_S:
+            return None, known, True
+        if age_s >= REREAD_S:
             self._read_beside(name)
-            return self._served(known.board)
-        return await self._read_again(name, known)
+        return self._served(known.board), known, False
 
     def was_opened(self, name: str) -> bool:
         """Return whether this catalogue remembers a board of a family, be it deleted. It reads nothing."""
@@ -127,11 +136,28 @@ class Catalogue:
     async def boards(self, names: Iterable[str]) -> Mapping[str, Board]:
         """Return those of the named boards that exist, however many. Raises LedgerUnavailable."""
         distinct = list(dict.fromkeys(names))
-        found: dict[str, Board] = {}
+        found: dict[str, Board | None] = {}
         for begin in range(0, len(distinct), READ_TOGETHER):  # or a long list would fill all places that wait
             part = distinct[begin : begin + READ_TOGETHER]
-            boards = await asyncio.gather(*map(self.board, part))  # their lookups share a query
-            found |= {name: board for name, board in zip(part, boards, strict=True) if board}
+            found |= await self._boards(part)  # their lookups share a query
+        return {name: board for name, board in found.items() if board}
+
+    async def _boards(self, names: Sequence[str]) -> dict[str, Board | None]:
+        """Return each of the named boards as `board` does, with one wait for all."""
+        found: dict[str, Board | None] = {}
+        stale: dict[str, _KnownBoard] = {}
+        unread: dict[str, asyncio.Future[Board | None]] = {}
+        for name in names:
+            found[name], known, is_due = self._at_hand(name)
+            if is_due and known:
+                stale[name] = known
+            elif is_due:
+                unread[name] = self._asked(name)
+        if stale:
+            found |= await self._read_again(stale)
+        if unread:
+            await asyncio.wait(unread.values())
+            found |= {name: lookup.result() for name, lookup in unread.items()}
         return found
 
     def forget(self, names: Iterable[str]) -> None:
@@ -177,24 +203,36 @@ class Catalogue:
                 return
             self._under_way.add(name)
 
-    async def _look_up(self, name: str) -> Board | None:
+    def _asked(self, name: str) -> asyncio.Future[Board | None]:
+        """Return the lookup that all share who ask before it begins. It must not be cancelled."""
         lookup = self._queued.get(name)
         if lookup is None:
             try:
                 lookup = self._queued[name] = self._lookups.ask(name)
             except IndexUnavailable:
                 raise LedgerOverloaded("too many lookups of boards wait") from None
-        # One caller that gives up must not take the answer from the others.
-        return await asyncio.shield(lookup)
+            lookup.add_done_callback(_heard)
+        return lookup
 
-    async def _read_again(self, name: str, known: _KnownBoard) -> Board | None:
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                return await self._look_up(name)
-        except (LedgerUnavailable, TimeoutError):
-            # For a second nobody waits again.
-            self.cache.put(name, known._replace(read_s=self._clock() - TRUSTED_S + REREAD_S))
-            return self._served(known.board)
+    async def _read_again(self, known: Mapping[str, _KnownBoard]) -> dict[str, Board | None]:
+        """Return these boards as they are now, or as they are known if the ledger takes too long."""
+        lookups: dict[str, asyncio.Future[Board | None]] = {}
+        for name in known:
+            with suppress(LedgerOverloaded):
+                lookups[name] = self._asked(name)
+        if lookups:
+            await asyncio.wait(lookups.values(), timeout=PATIENCE_S)
+        return {name: self._answer(name, known[name], lookups.get(name)) for name in known}
+
+    def _answer(
+        self, name: str, known: _KnownBoard, lookup: asyncio.Future[Board | None] | None
+    ) -> Board | None:
+        if lookup and lookup.done():
+            with suppress(LedgerUnavailable):
+                return lookup.result()
+        # For a second nobody waits again.
+        self.cache.put(name, known._replace(read_s=self._clock() - TRUSTED_S + REREAD_S))
+        return self._served(known.board)
 
     async def _read(self, names: Sequence[str]) -> Sequence[Board | None]:
         distinct = list(dict.fromkeys(names))
@@ -218,3 +256,9 @@ class Catalogue:
         board = known.board if known and known.opened == opened else family.board(opened)
         self.cache.put(name, _KnownBoard(board, opened, family, read_s))
         return board
+
+
+def _heard(lookup: asyncio.Future[Board | None]) -> None:
+    """Take note of an error that nobody may be waiting for any more."""
+    if not lookup.cancelled():
+        lookup.exception()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -196,6 +197,40 @@ async def test_a_long_list_of_boards_waits_for_itself(policies: Policies, monkey
     found = await opened(policies, rows, [0.0], limit=2).boards([*names, "track.none", "tiny"])
     assert [*names, "tiny"] == list(found)
     assert [names[0:2], names[2:4], names[4:6], [names[6], "track.none"]] == rows.queries
+
+
+async def test_a_list_of_boards_waits_once_for_a_slow_ledger(
+    policies: Policies, monkeypatch: pytest.MonkeyPatch
+):
+    """And is then what is known; one that nobody knows is waited for, and whoever gives up leaves no error behind."""
+    names = [f"track.n{number}" for number in range(5)]
+    rows, now_s, waits = Rows(*names), [100.0], []
+    catalogue = opened(policies, rows, now_s)
+    known = await catalogue.boards(names)
+    rows.may_answer.clear()
+    now_s[0] = 200.0
+
+    async def wait(lookups: Any, timeout: float | None = None) -> Any:  # noqa: ASYNC109 - as asyncio's own
+        waits.append(timeout)
+        return await original(lookups, timeout=timeout and 0.01)
+
+    original = asyncio.wait
+    monkeypatch.setattr(rooms.asyncio, "wait", wait)
+    assert known == await catalogue.boards(names)
+    assert [rooms.PATIENCE_S] == waits
+    assert known == await catalogue.boards(names), "for a second nobody waits again"
+    assert [rooms.PATIENCE_S] == waits
+    asking = asyncio.create_task(catalogue.boards([*names, "track.none"]))
+    await asyncio.sleep(0)
+    asking.cancel()
+    complaints: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    rows.is_down = True
+    rows.may_answer.set()
+    with pytest.raises(LedgerUnavailable):
+        await catalogue.boards(["track.other", *names])
+    gc.collect()
+    assert [] == complaints
 
 
 async def test_a_deleted_board_is_served_only_to_those_who_settle(policies: Policies):
