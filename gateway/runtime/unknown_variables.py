@@ -40,7 +40,7 @@ def sentence_of(name: str, nearest: str | None) -> str:
 
 
 def _is_of_a_service(name: str, value: str) -> bool:
-    # A person who writes SCOREGATE_PORT=8080 means a setting; Kubernetes writes tcp://10.0.0.1:8080.
+    # Whoever writes 8080 for a port means a setting; Kubernetes writes tcp://10.0.0.1:8080.
     is_of_a_person = name == f"{PREFIX}PORT" and "://" not in value
     return _OF_A_SERVICE.fullmatch(name) is not None and not is_of_a_person
 
