@@ -23,7 +23,7 @@ from tests.gateway.index.test_limits import *  # noqa: F403 - the suite
 from tests.gateway.index.test_order_and_projection import *  # noqa: F403 - the suite
 from tests.gateway.steward.test_comparison import *  # noqa: F403 - the suite
 from tests.gateway.steward.test_rebuild import *  # noqa: F403 - the suite
-from tests.gateway.steward.test_rebuild import _small_pages  # noqa: F401 - its fixture
+from tests.gateway.steward.test_rebuild import size  # noqa: F401 - its fixture
 from tests.support import boards
 from tests.support.clock import ShiftedClock
 from tests.support.cluster import ValkeyCluster

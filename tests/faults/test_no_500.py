@@ -142,10 +142,10 @@ async def is_ready(harness: Harness) -> bool:
     return (await harness.get("/readyz")).status == 200
 
 
-_CLIENTS = {"_client", "client"}
+_CLIENTS = {"_client", "client", "_commands"}
 _PIPES = {"pipe", "pipeline"}
 _BOUNDARIES = {"index_boundary", "boundary"}
-_BELOW = {"cluster.py", "transactions.py", "scripts.py"}
+_BELOW = {"cluster.py", "transactions.py", "scripts.py", "gathered_commands.py"}
 """What the boundary is drawn around: the client itself, and what is only called within it."""
 
 

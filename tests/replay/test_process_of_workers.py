@@ -84,7 +84,7 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[Parts]:
         monkeypatch.setattr(process._Process, name, getattr(process._Process, name))
     monkeypatch.setattr(process, "Verifier", found.verifier)
     monkeypatch.setattr(process, "Auditor", found.auditor)
-    monkeypatch.setattr(process, "noted", lambda folder, part: found.note(f"{part} in {folder.name}"))
+    monkeypatch.setattr(process, "noted", lambda folder, part, _url: found.note(f"{part} in {folder.name}"))
 
     def present(_settings: Settings, kind: PartKind, boards: Callable[[], Mapping[str, Board]]) -> Any:
         found.shown = boards

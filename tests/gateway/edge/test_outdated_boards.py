@@ -15,6 +15,7 @@ from gateway.edge.problems import ProblemType
 from gateway.edge.reads.rule_gate import WITHOUT_STANDINGS
 from gateway.edge.routes import ROUTES
 from gateway.index.generation import generation_of
+from gateway.index.residency import ResidencyState
 from gateway.ledger.derived.folded_rules import has_other_rule, mark_all, noted_rules
 from gateway.runtime.lanes import lane_of
 from gateway.runtime.settings import Settings
@@ -103,7 +104,7 @@ async def compared(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> set[str
     """The boards whose index a steward compares with the ledger, and would report as damaged if it differs."""
     found = set()
 
-    async def compare(reconciler: Reconciler) -> int:
+    async def compare(reconciler: Reconciler, _state: ResidencyState) -> int:
         found.add(reconciler._board)
         return 0
 
