@@ -61,7 +61,8 @@ class ColdBoard:
         return True
 
     async def _has_whole_shards(self) -> bool:
-        return all([await Inspection(part.client, part.board).is_whole() for part in self._index.shards])
+        shards = [part for part in self._index.shards if part is not self._index]
+        return all([await Inspection(part.client, part.board).is_whole() for part in shards])
 
     async def has_content(self) -> bool:
         """Return whether the ledger or Redis has anything of the board. If not, the ledger answers for it."""

@@ -368,6 +368,34 @@ async def test_the_lease_is_kept_while_late_events_are_shown_and_groups_are_made
     assert ["events"] * 3 + ["groups"] * 3 == done
 
 
+async def test_a_rebuild_ends_while_more_is_settled_than_it_shows(
+    duty: Duty, monkeypatch: pytest.MonkeyPatch
+):
+    """It shows what the ledger had when it was put in place; what comes later is shown by who settles it."""
+    await crowd(duty, 3)
+    swap, show = rebuilding.Generation.swap, Rebuilder._show
+    shown: list[int] = []
+
+    async def more() -> None:
+        await duty.append(*(f"more-{len(shown)}-{number}" for number in range(rebuilding.EVENTS)))
+
+    async def swap_after_more(self: Any, windows: Any) -> None:
+        await more()
+        await swap(self, windows)
+
+    async def show_while_more_comes(self: Any, found: Any) -> None:
+        shown.append(len(found.events))
+        assert len(shown) < 4, "it goes on as long as its board does"
+        await more()
+        await show(self, found)
+
+    monkeypatch.setattr(rebuilding.Generation, "swap", swap_after_more)
+    monkeypatch.setattr(Rebuilder, "_show", show_while_more_comes)
+    await duty.rebuilder().rebuild()
+    assert [rebuilding.EVENTS] == shown
+    assert duty.redis.exists(f"{BOARD}whole")
+
+
 @in_pages_and_at_once
 @on_both_ledgers
 async def test_windows_that_are_over_are_not_built(duty: Duty):
