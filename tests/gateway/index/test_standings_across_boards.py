@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from redis.asyncio import Redis
@@ -13,34 +13,50 @@ from gateway.index.board_index import BoardIndex
 from gateway.shared_records import RankRequest
 from policies.choices import RankKind
 from policies.errors import IndexUnavailable
+from policies.ties import COMPOSITE_BEGIN_MS
 from tests.support.policies import a_ranking
 from tests.support.standings import a_standing
 
 FIELDS: Any = {"tie_fields": [{"stat": "kills"}], "tie_break": "fields"}
+COMPOSITE: Any = {
+    "tie_break": "composite",
+    "tie_resolution_ms": 1_000,
+    "score": {"minimum": 0, "maximum": 10},
+}
 LAYOUTS: dict[str, Any] = {
     "plain": {},
     "ranged": {"ranges": [2, 5]},
     "wide": {"ranges": [1, 2, 3]},
     "tied": FIELDS,
+    "composite": COMPOSITE,
+    "composite-ranged": COMPOSITE | {"ranges": [2, 5]},
 }
+PLACES: Final = {
+    RankKind.UNIQUE: {"p3": 3, "p4": 4},
+    RankKind.SPARSE: {"p3": 2, "p4": 4},
+    RankKind.DENSE: {"p3": 2, "p4": 3},
+}
+"""Of the later of two equal scores, and of the one behind them."""
 
 
 async def test_a_player_stands_as_on_each_board(client: Redis):
-    """In ranges of any number, with ties of each kind, before Redis knows the script and after; nothing of a board that is not whole."""
+    """In ranges of any number, with ties of each kind, two times in one score packed or not, before Redis knows the script and after; nothing of a board that is not whole."""
     rankings = {name: a_ranking(board=name, ranks=list(RankKind), **how) for name, how in LAYOUTS.items()}
     for name, ranking in rankings.items():
         index = BoardIndex(client, ranking)
         for seq, score in enumerate((9, 7, 7, 3, 1), start=1):
-            await index.restore(f"p{seq}", [a_standing(f"p{seq}", score, seq, seq, ranking)], [])
+            standing = a_standing(f"p{seq}", score, COMPOSITE_BEGIN_MS + seq * 1_000, seq, ranking)
+            await index.restore(f"p{seq}", [standing], [])
         await client.set(keys.sentinel(name), "1")
     await client.delete(keys.sentinel("wide"))
-    for kind, rank in ((RankKind.UNIQUE, 4), (RankKind.SPARSE, 4), (RankKind.DENSE, 3)):
+    whole = rankings.keys() - {"wide"}
+    for kind, ranks in PLACES.items():
         requests = [RankRequest(ranking, "alltime", kind) for ranking in rankings.values()]
-        found = await StandingsReader(client).standings("p4", requests)
-        assert dict.fromkeys(("plain", "ranged", "tied"), (5, rank, 3, 4, "s4")) == found
-    assert dict.fromkeys(("plain", "ranged", "tied")) == await StandingsReader(client).standings(
-        "eve", requests
-    )
+        for seq, score in ((3, 7), (4, 3)):
+            player, at_ms = f"p{seq}", COMPOSITE_BEGIN_MS + seq * 1_000
+            found = await StandingsReader(client).standings(player, requests)
+            assert dict.fromkeys(whole, (5, ranks[player], score, at_ms, f"s{seq}")) == found
+    assert dict.fromkeys(whole) == await StandingsReader(client).standings("eve", requests)
     assert {} == await StandingsReader(client).standings("p4", [])
 
 
