@@ -14,10 +14,10 @@ from gateway.runtime.clock import duration_text
 from gateway.runtime.telemetry import PROBLEMS
 
 PROBLEM_BASE = "https://scoregate.dev/problems/"
+"""Prefix of every `type` URI, which identifies a problem and need not resolve (RFC 9457, §3.1.1)."""
 
 LOGGED = "the log of the edge says more, under the same `instance`"
 """The detail of an `internal-error`."""
-"""Prefix of every `type` URI, which identifies a problem and need not resolve (RFC 9457, §3.1.1)."""
 
 TOO_MANY: Final = 429
 """The status of a refusal by a limit."""
