@@ -189,10 +189,10 @@ def ranks_in_small_windows(
 
     async def work(tx: Transaction) -> dict[str, RankedStanding | None]:
         found: dict[str, RankedStanding | None] = {}
-        for (window, kind, slots, digits), of_board in _alike(wanted):
+        for (window, kind, ties), of_board in _alike(wanted):
             values = {"player": player, "window": window, "most": SMALL + 1}
-            if kind is not RankKind.UNIQUE:
-                values |= {"slots": slots, "digits": digits}
+            if ties:
+                values |= {"slots": ties[0], "digits": ties[1]}
             rows = await fetch_listed(tx, _RANKED[kind], list(of_board), **values)
             for board, order, member, submission_id, total, ahead in rows:
                 place = BoardPlace(order, member)
@@ -231,14 +231,17 @@ def ranks_of(player: str, wanted: Sequence[RankRequest]) -> Operation[dict[str, 
     return work
 
 
-def _alike(
-    wanted: Iterable[RankRequest],
-) -> Iterable[tuple[tuple[str, RankKind, int, int], dict[str, RankRequest]]]:
+_Terms = tuple[str, RankKind, tuple[int, int] | None]
+"""A window, a kind of rank, and the slots and digits that tell ties; unique ranks need neither."""
+
+
+def _alike(wanted: Iterable[RankRequest]) -> Iterable[tuple[_Terms, dict[str, RankRequest]]]:
     """Return the requests that one statement answers, by board, with what it binds for them."""
-    alike: dict[tuple[str, RankKind, int, int], dict[str, RankRequest]] = defaultdict(dict)
+    alike: dict[_Terms, dict[str, RankRequest]] = defaultdict(dict)
     for request in wanted:
         ranking, window = request.ranking, request.window
-        terms = (window, request.kind, ranking.orders_per_score(window), ranking.tie_digits)
+        ties = (ranking.orders_per_score(window), ranking.tie_digits)
+        terms = (window, request.kind, None if request.kind is RankKind.UNIQUE else ties)
         alike[terms][request.board] = request
     return alike.items()
 

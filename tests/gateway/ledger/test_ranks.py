@@ -284,6 +284,39 @@ def test_a_window_that_is_not_small_is_not_counted_to_its_end(
     assert costs[1] < costs[0] + 50
 
 
+@pytest.mark.parametrize(
+    ("kind", "statements"), [(RankKind.UNIQUE, 1), (RankKind.SPARSE, 3), (RankKind.DENSE, 3)]
+)
+def test_one_statement_ranks_the_boards_that_need_the_same_of_it(
+    kind: RankKind, statements: int, monkeypatch: pytest.MonkeyPatch
+):
+    """Unique ranks need no ties, so one statement gives those of boards that tie differently."""
+    rankings = [
+        a_ranking(f"b-{name}", tie_break=name, ranks=list(RankKind), **how)
+        for name, how in TIE_BREAKS.items()
+    ]
+    read: list[Any] = []
+    original = SqliteTransaction.rows
+
+    async def rows(self: SqliteTransaction, query: Any, /, **values: Any) -> Any:
+        read.append(query)
+        return await original(self, query, **values)
+
+    with in_memory() as tx:
+        for ranking in rankings:
+            for seq, player in enumerate(("p1", "p2"), start=1):
+                standing = a_standing(player, 7, COMPOSITE_BEGIN_MS + 60_000 * seq, seq, ranking)
+                drive(put(tx, ranking, standing))
+        monkeypatch.setattr(SqliteTransaction, "rows", rows)
+        requests = [RankRequest(ranking, "alltime", kind) for ranking in rankings]
+        found = drive(ranks_in_small_windows("p2", requests)(tx))
+    rank = 2 if kind is RankKind.UNIQUE else 1
+    assert {ranking.policy.board: (2, rank) for ranking in rankings} == {
+        board: each and each[:2] for board, each in found.items()
+    }
+    assert statements == len(read)
+
+
 def test_a_read_across_boards_is_of_a_bounded_number():
     """More boards than one read may rank are refused before it begins."""
     request = RankRequest(a_ranking(), "alltime", RankKind.UNIQUE)
