@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Sequence
+from typing import Any, Final, NamedTuple
 
 from gateway.index.board_index import BoardIndex
 from gateway.index.gathered_commands import GatheredCommands
@@ -23,6 +23,9 @@ from policies.model import Policy
 
 SLICE: Final = 500
 """Rows compared in one step: bounds the memory and how long a step keeps Redis and the ledger busy."""
+
+WALKS_AT_ONCE: Final = 16
+"""Walks of a board compared at once: its shards have some hundred, and each may read a slice."""
 
 MOMENT_S: Final = 0.1
 """Time for a settlement to reach the index before its absence is a difference."""
@@ -72,22 +75,29 @@ class Reconciler:
         if not state.is_whole or not all([await shard.is_whole() for shard in self._shards]):
             return await self._rebuild()
         await self._index.relay()
-        differences = await self._compare()
+        differences, errors = await self._compare()
         if differences:
             report(self._board, differences)
+        if errors:
+            raise errors[0]
         return len(differences)
 
-    async def _compare(self) -> list[Difference]:
-        """Repair a slice of each walk, and return its differences.
+    async def _compare(self) -> tuple[list[Difference], list[Exception]]:
+        """Repair a slice of each walk; return the differences, and the errors of the walks that failed.
 
-        All are compared at once, so that a small board takes few calls. Keys are repaired first.
+        Many are compared at once, so that a small board takes few calls. Keys are repaired first: nobody can
+        read the content of one of another type.
         """
-        found = await in_turns((walk.look() for walk in self._walks), at_once=len(self._walks))
-        if not any(found):
-            return []
-        await asyncio.sleep(MOMENT_S)
-        walks = zip(self._walks, found, strict=True)
-        return [each for walk, suspects in walks if suspects for each in await walk.mend(suspects)]
+        looks = await in_turns((_outcome_of(walk.look()) for walk in self._walks), at_once=WALKS_AT_ONCE)
+        walks = zip(self._walks, looks, strict=True)
+        suspects = [(walk, look.differences) for walk, look in walks if look.differences]
+        if suspects:
+            await asyncio.sleep(MOMENT_S)
+        repairs = [await _outcome_of(walk.mend(differences)) for walk, differences in suspects]
+        return (
+            [difference for repair in repairs for difference in repair.differences],
+            [outcome.error for outcome in (*looks, *repairs) if outcome.error],
+        )
 
     async def _rebuild(self) -> int:
         try:
@@ -112,6 +122,20 @@ def report(board: str, differences: Sequence[Difference]) -> None:
             key=difference.key,
         )
     _log.warning(Event.REPAIRED, board=board, repaired=len(differences))
+
+
+class _Outcome(NamedTuple):
+    """What a walk found, or the error that kept it from that."""
+
+    differences: Sequence[Difference] = ()
+    error: Exception | None = None
+
+
+async def _outcome_of(differences: Awaitable[Sequence[Difference]]) -> _Outcome:
+    try:
+        return _Outcome(await differences)
+    except Exception as error:  # noqa: BLE001 - what one walk cannot read another one may repair
+        return _Outcome(error=error)
 
 
 class _EndlessWalk:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,11 +19,12 @@ from gateway.recordings.opening import recordings_of
 from gateway.runtime.settings import Settings
 from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
-from gateway.steward.index import keyspace_walk
+from gateway.steward.index import keyspace_walk, reconcile
 from gateway.steward.index.cold import ColdBoard
+from gateway.steward.index.comparison.difference import Difference
 from gateway.steward.index.reconcile import Reconciler
 from gateway.wiring import load_policies, open_index, open_ledger
-from policies.loader import Policies
+from policies.loader import Policies, load_board
 from tests.support import boards
 from tests.support.clock import ShiftedClock
 from tests.support.duty import Duty, be_unused
@@ -121,6 +123,28 @@ async def test_a_small_board_is_compared_in_few_calls(duty: Duty, monkeypatch: p
     assert 0 == await reconciler.step()
     assert 15 >= len(snapshots)  # 37, one after the other
     assert 24 >= len(trips)  # 48
+
+
+async def test_a_board_in_many_shards_is_compared_a_few_walks_at_a_time(
+    duty: Duty, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Its hundreds of slices fill neither one snapshot nor one round trip."""
+    looks, under_way, most = 0, 0, 0
+
+    async def look(_: object) -> list[Difference]:
+        nonlocal looks, under_way, most
+        looks, under_way = looks + 1, under_way + 1
+        most = max(most, under_way)
+        await asyncio.sleep(0)
+        under_way -= 1
+        return []
+
+    monkeypatch.setattr("gateway.steward.index.reconcile._EndlessWalk.look", look)
+    board = load_board(boards.write_board(tmp_path / "policies", "wide", shards=64))
+    reconciler = Reconciler(duty.ledger, duty.index.of(board), board.policy, clock=duty.clock)
+    await reconciler.step()  # builds it
+    assert 0 == await reconciler.step()
+    assert (True, reconcile.WALKS_AT_ONCE) == (looks > 64, most)
 
 
 async def test_a_round_examines_one_slice_of_the_keys_whatever_there_are(duty: Duty):
