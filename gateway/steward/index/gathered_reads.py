@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.runtime.gathering import Gathering
-from policies.errors import ScoregateError
+from policies.errors import LedgerUnavailable
 
 T = TypeVar("T")
 
@@ -38,10 +38,20 @@ class GatheredReads:
 
         try:
             return await self._ledger.read(together)
-        except ScoregateError:
-            raise
-        except Exception:  # noqa: BLE001 - one of them failed, and which one only it itself can tell
-            return [await self._alone(work) for work in works]
+        except LedgerUnavailable:
+            if len(works) == 1 or await self._is_away(works):
+                raise  # otherwise one of them takes too long, or meets a damaged page
+        except Exception:  # noqa: BLE001, S110 - one of them failed, and which one only it itself can tell
+            pass
+        return [await self._alone(work) for work in works]
+
+    async def _is_away(self, works: Sequence[Operation[Any]]) -> bool:
+        """Return whether the ledger cannot be read at all: not even for the first and the last of these.
+
+        Reads of one board are neighbours, so a board with a damaged page is seldom at both ends.
+        """
+        ends = [await self._alone(work) for work in (works[0], works[-1])]
+        return all(isinstance(end, LedgerUnavailable) for end in ends)
 
     async def _alone(self, work: Operation[Any]) -> Any:
         try:
