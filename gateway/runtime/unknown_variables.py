@@ -19,10 +19,14 @@ FOR_OTHERS: Final = frozenset({FAILPOINT, "SCOREGATE_FILES"})
 """Variables for others than the settings: for tests, and for a simulator's program."""
 
 _OF_A_SERVICE: Final = re.compile(
-    r"SCOREGATE_(?:\w+_)?"
-    r"(?:SERVICE_(?:HOST|PORT(?:_\w+)?)|PORT(?:_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)?)"
+    r"SCOREGATE_(?:\w+_)?(?:SERVICE_(?:HOST|PORT(?:_\w+)?)=.*|"
+    r"PORT_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?=.*|PORT=(?:tcp|udp|sctp)://.*)",
+    re.DOTALL,
 )
-"""Variables by which Kubernetes tells every container of services named `scoregate` and `scoregate-…`."""
+"""Variables by which Kubernetes tells every container of services named `scoregate` and `scoregate-…`.
+
+Whoever writes 8080 for a port means a setting; Kubernetes writes tcp://10.0.0.1:8080.
+"""
 
 
 def unknown_variables(environment: Mapping[str, str]) -> dict[str, str | None]:
@@ -30,19 +34,13 @@ def unknown_variables(environment: Mapping[str, str]) -> dict[str, str | None]:
     known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
     candidates = sorted(name for name in environment if name.upper().startswith(PREFIX))
     unknown = [name for name in candidates if name.upper() not in known | FOR_OTHERS]
-    misspelt = [name for name in unknown if not _is_of_a_service(name, environment[name])]
+    misspelt = [name for name in unknown if not _OF_A_SERVICE.fullmatch(f"{name}={environment[name]}")]
     return {name: _nearest(name.upper(), known) for name in misspelt[:SHOWN]}
 
 
 def sentence_of(name: str, nearest: str | None) -> str:
     """Return what a command says of such a variable."""
     return f"{name}: unknown setting, without effect" + (f"; did you mean {nearest}?" if nearest else "")
-
-
-def _is_of_a_service(name: str, value: str) -> bool:
-    # Whoever writes 8080 for a port means a setting; Kubernetes writes tcp://10.0.0.1:8080.
-    is_of_a_person = name == f"{PREFIX}PORT" and "://" not in value
-    return _OF_A_SERVICE.fullmatch(name) is not None and not is_of_a_person
 
 
 def _nearest(name: str, known: set[str]) -> str | None:

@@ -43,6 +43,13 @@ def test_a_misspelt_setting_is_found_with_the_nearest_one():
     assert SHOWN == len(unknown_variables({f"SCOREGATE_{number}": "" for number in range(SHOWN + 1)}))
 
 
+def test_a_misspelt_port_is_no_service_of_kubernetes():
+    """Kubernetes writes an address for the port of a service, and people write a number."""
+    ports = {"SCOREGATE_METRICS_PORT": "9100", "SCOREGATE_REDIS_PORT": "6380", "SCOREGATE_EDGE_PORT": ""}
+    assert sorted(ports) == sorted(unknown_variables(ports))
+    assert {} == unknown_variables(dict.fromkeys(ports, "tcp://10.0.0.1:80"))
+
+
 def test_what_the_product_itself_reads_is_no_misspelt_setting():
     """No variable that a file of the repository names is told to whoever sets it."""
     rooms = [
