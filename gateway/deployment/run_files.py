@@ -94,7 +94,7 @@ def noted(data_dir: Path, part: str, redis_url: str | None = None) -> Iterator[P
     try:
         file, path = _note(data_dir / FOLDER, part, redis_url and without_credentials(redis_url))
     except OSError as error:
-        # Only `reload` and `status` need the file, so the part goes on without one.
+        # The part itself needs no file. `reload` and `status` do not find it now, nor do commands its Redis.
         _log.warning(Event.NOT_NOTED, part=part, error=str(error))
         yield PartFile(part, None)
         return
