@@ -81,18 +81,27 @@ def back_up(settings: Settings, target: Path) -> BackupFacts:
 
 
 def _copy_ledger(ledger: Path, target: Path) -> int:
-    """Copy the ledger as it is at one moment, without blocking writers, and return its newest event."""
+    """Copy the ledger as it is at one moment, without blocking writers, and return its newest event.
+
+    Raises BackupFailed for a file that was copied to PostgreSQL, and for one that is damaged.
+    """
     import sqlite3
+
+    from gateway.ledger.sqlite.copy_mark import mark_in
+    from gateway.ledger.sqlite.store import written_version
 
     if not ledger.is_file():
         raise BackupFailed(f"{ledger}: there is no ledger")
-    with closing(sqlite3.connect(ledger)) as source, closing(sqlite3.connect(target)) as copy:
-        source.backup(copy)  # in one step, and so in one read transaction (sqlite.org/backup.html)
-        copy.execute("PRAGMA journal_mode=DELETE")  # one file, without a log beside it
-        result = copy.execute("PRAGMA integrity_check").fetchone()
-        if result != ("ok",):
-            raise BackupFailed(f"{ledger}: the ledger is damaged: {result[0]}")
-        [head] = copy.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()
+    with closing(sqlite3.connect(ledger)) as source:
+        if mark := mark_in(written_version(source, ledger) or ""):
+            raise BackupFailed(mark.sentence(ledger))
+        with closing(sqlite3.connect(target)) as copy:
+            source.backup(copy)  # in one step, and so in one read transaction (sqlite.org/backup.html)
+            copy.execute("PRAGMA journal_mode=DELETE")  # one file, without a log beside it
+            result = copy.execute("PRAGMA integrity_check").fetchone()
+            if result != ("ok",):
+                raise BackupFailed(f"{ledger}: the ledger is damaged: {result[0]}")
+            [head] = copy.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()
     target.chmod(0o600)
     sync_file(target)
     return int(head)

@@ -95,7 +95,8 @@ def ledger_copy(
 ) -> None:
     """Copy the ledger of a stopped deployment from SQLite into an empty PostgreSQL database.
 
-    Status 1, and nothing is copied, if the ledger is not what was sealed.
+    No part begins on the file afterwards. Status 1, and nothing is copied, if the ledger is not what was
+    sealed.
     """
     settings, url = settings_of(data_dir), settings_of(data_dir, ledger_url=to).ledger_url
     if url is None or not url.get_secret_value().startswith("postgresql:"):
@@ -203,9 +204,9 @@ async def _copy(settings: Settings, url: str, key_file: Path | None) -> str:
     return (
         f"copied: {rows} rows in {took_s:.0f} s, and the database has as many in every table\n"
         f"{_summary(copy.audit)}\n"
-        "now set SCOREGATE_LEDGER_URL to the database for every part, as a role of scoregate_app, move "
-        f"{source} away, and start the parts; the data directory stays in use for keys and recordings, and "
-        "the index needs no rebuild"
+        "now set SCOREGATE_LEDGER_URL to the database for every part, as a role of scoregate_app, "
+        f"and start the parts; leave {source} where it is, so that no part begins a new ledger there. The "
+        "data directory stays in use for keys and recordings, and the index needs no rebuild"
     )
 
 

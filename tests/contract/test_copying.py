@@ -8,8 +8,11 @@ import os
 import re
 import signal
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Mapping
-from contextlib import closing
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager, closing
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -23,14 +26,18 @@ from gateway.ledger.records import ServerKey
 from gateway.ledger.schema import metadata
 from gateway.ledger.seals.audit import audit
 from gateway.ledger.seals.signing_keys import PublicKeys
+from gateway.ledger.sqlite.store import version_at
 from gateway.ledger.submissions.operations import ServerRequest
 from gateway.settlement.server_operations import perform_all
 from gateway.steward.seals.sealing import Sealer
 from policies.errors import LedgerTampered, LedgerUnavailable
 from policies.loader import Board
+from scoregate.backup_files import BackupFailed
+from scoregate.commands.backup import back_up
 from tests.support import boards
 from tests.support.books import CREDENTIAL, KEY_ID, a_write, digest_of
 from tests.support.families import open_tracks
+from tests.support.game import ROOT
 from tests.support.ledger import NOON_MS, new_submission, opened
 from tests.support.ports import unserved_port
 from tests.support.postgres import OWNER, PostgresServer
@@ -42,6 +49,9 @@ ANY_TEXT = "ä\t\n\\N ,\"'€𝄞"
 ANY_BYTES = bytes(range(256))
 AUDITED = {"events", "submissions", "seals", "boards"}
 """Tables whose rows have to follow from one another."""
+
+INTERRUPTED = r"was interrupted on \d{4}-\d\d-\d\d, and may be whole; repeat `scoregate ledger copy`"
+COPIED = r"this ledger was copied to PostgreSQL on \d{4}-\d\d-\d\d; set SCOREGATE_LEDGER_URL"
 
 COLUMNS = {
     table.name: ", ".join(f'"{column.name}"' for column in table.columns) for table in metadata.sorted_tables
@@ -161,15 +171,145 @@ async def test_M09_the_copy_is_whole_and_goes_on(source: SealedLedger, target: P
 
 
 async def test_only_an_empty_database_is_copied_into(
-    source: SealedLedger, target: PostgresStore, monkeypatch: pytest.MonkeyPatch
+    source: SealedLedger,
+    original: SealedLedger,
+    target: PostgresStore,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ):
-    """What is there stays as it is, and is not even migrated."""
+    """What is there stays as it is, and is not even migrated; the file goes on as it was."""
     await copied(source, target)
     monkeypatch.delattr(copying, "upgrade_postgres")
-    once = await rows_in(target)
+    once, second = await rows_in(target), original.copy(tmp_path / "second")
     with pytest.raises(LedgerNotCopied, match="the database is not empty, achievements has rows"):
-        await copied(source, target)
+        await copied(second, target)
     assert once == await rows_in(target)
+    async with opened(second.path):
+        pass
+
+
+class Asked(sqlite3.Connection):
+    """A connection that says when it is about to wait for a file."""
+
+    asking = threading.Event()
+
+    def execute(self, *words: Any) -> sqlite3.Cursor:
+        self.asking.set()
+        return super().execute(*words)
+
+
+async def test_a_part_that_waits_for_the_end_of_the_copy_does_not_begin_on_the_file(
+    source: SealedLedger, target: PostgresStore, monkeypatch: pytest.MonkeyPatch
+):
+    """A unit that restarts by itself: it would accept runs that are in neither of two deployments."""
+    connect = partial(sqlite3.connect, factory=Asked)
+    began: list[Future[None]] = []
+
+    async def begin() -> None:
+        async with opened(source.path):
+            pass
+
+    with ThreadPoolExecutor(1) as pool:
+
+        def start_a_part() -> PublicKeys:
+            with monkeypatch.context() as patch:
+                patch.setattr("gateway.ledger.sqlite.store.sqlite3.connect", connect)
+                began.append(pool.submit(asyncio.run, begin()))
+                assert Asked.asking.wait(10)
+            return source.keys
+
+        await copy_ledger(source.path, url_of(target), start_a_part)
+        with pytest.raises(LedgerUnavailable, match=COPIED):
+            await asyncio.wrap_future(began[0])
+
+
+async def test_a_copied_file_is_refused_by_everything_that_would_go_on_with_it(
+    source: SealedLedger, target: PostgresStore, tmp_path: Path
+):
+    """Parts, commands, the status, a backup, and another copy: with what to do instead."""
+    await copied(source, target)
+    with pytest.raises(LedgerUnavailable, match=COPIED):
+        version_at(source.path)
+    with pytest.raises(BackupFailed, match=COPIED):
+        back_up(source.settings, tmp_path / "backup")
+    assert [] == [*(tmp_path / "backup").iterdir()]
+    with pytest.raises(LedgerNotCopied, match=COPIED):
+        await copied(source, target)
+    with pytest.raises(LedgerUnavailable, match=COPIED):
+        async with opened(source.path):
+            pass
+
+
+async def test_a_copy_that_is_killed_while_it_commits_is_finished_by_the_same_command(
+    source: SealedLedger, target: PostgresStore, monkeypatch: pytest.MonkeyPatch
+):
+    """Whether PostgreSQL had committed or not; until then no part begins on either ledger."""
+    before = {**rows_of(source), "stewards": []}
+    for place, ending in (("_one_transaction", killed_at_the_end), ("_mark_whole", killed)):
+        await interrupt(source, target, monkeypatch, place, ending)
+        assert (place == "_mark_whole") == any((await rows_in(target)).values())
+        with pytest.raises(LedgerUnavailable, match=INTERRUPTED):
+            async with opened(source.path):
+                pass
+    monkeypatch.delattr(copying, "_copy_rows")
+    copy = await copied(source, target)
+    assert (before, len(before["events"])) == (await rows_in(target), copy.audit.events)
+    with pytest.raises(LedgerUnavailable, match=COPIED):
+        version_at(source.path)
+
+
+async def interrupt(
+    source: SealedLedger, target: PostgresStore, monkeypatch: pytest.MonkeyPatch, place: str, ending: Any
+) -> None:
+    """Begin a copy, and end it at a place as if the process was killed there."""
+    with monkeypatch.context() as patch:
+        patch.setattr(copying, place, ending)
+        with pytest.raises(Killed):
+            await copied(source, target)
+
+
+class Killed(BaseException):
+    """The end of a process."""
+
+
+def killed(*_: object) -> None:
+    raise Killed
+
+
+@asynccontextmanager
+async def killed_at_the_end(connection: Any) -> AsyncIterator[None]:
+    await connection.execute("BEGIN")
+    yield
+    raise Killed
+
+
+@pytest.mark.parametrize(
+    "change",
+    [["DELETE FROM progress"], ["ALTER TABLE events DISABLE TRIGGER ALL", "UPDATE events SET at_ms = 0"]],
+)
+async def test_an_interrupted_copy_is_not_finished_with_another_database(
+    source: SealedLedger, target: PostgresStore, monkeypatch: pytest.MonkeyPatch, change: list[str]
+):
+    """What is in it is not what the file has: the file stays as it is."""
+    await interrupt(source, target, monkeypatch, "_mark_whole", killed)
+    for statement in change:
+        await target.sql(statement)
+    with pytest.raises(LedgerNotCopied, match="not empty, and not the copy of this file as it is: "):
+        await copied(source, target)
+    with pytest.raises(LedgerUnavailable, match=INTERRUPTED):
+        version_at(source.path)
+
+
+async def test_the_page_says_how_to_go_back_to_the_file(source: SealedLedger, target: PostgresStore):
+    """Its statement takes the mark away, and nothing else."""
+    before = rows_of(source)
+    await copied(source, target)
+    page = (ROOT / "docs" / "how-to" / "use-postgresql.md").read_text(encoding="utf-8")
+    [statement] = re.findall(r'sqlite3 \S+ "(UPDATE .*)"', page)
+    with closing(sqlite3.connect(source.path)) as connection, connection:
+        connection.execute(statement)
+    async with opened(source.path):
+        assert before == rows_of(source)
 
 
 async def test_nothing_is_copied_while_a_part_has_the_ledger_open(

@@ -21,6 +21,7 @@ from gateway.ledger.group_commit import commit_group
 from gateway.ledger.reads import READ_LIMITS, ReadKind, ReadLimits
 from gateway.ledger.schema import SCHEMA_VERSION, is_known
 from gateway.ledger.shape import check_sqlite
+from gateway.ledger.sqlite.copy_mark import mark_in
 from gateway.ledger.sqlite.reads import SqliteReads
 from gateway.ledger.sqlite.transaction import drive, transaction
 from gateway.ledger.sqlite.writer import SqliteWriter
@@ -118,8 +119,17 @@ class SqliteLedger(GroupedWrites):
         """Create or upgrade the schema, and return the writer's connection."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         connection = self._connect(CREATED_S)
+        try:
+            self._bring_up_to_date(connection)
+        except BaseException:
+            connection.close()  # an open file cannot be copied
+            raise
+        connection.execute("PRAGMA busy_timeout=0")  # from here on `SqliteWriter` waits
+        return connection
+
+    def _bring_up_to_date(self, connection: sqlite3.Connection) -> None:
         with transaction(connection):
-            version = _version_of(connection, self._path)
+            version = version_in(connection, self._path)
             if version is None:
                 create_schema(connection)
         if version is not None:
@@ -127,8 +137,6 @@ class SqliteLedger(GroupedWrites):
         if version not in (None, SCHEMA_VERSION):
             _upgrade(connection)
             check_sqlite(connection, SCHEMA_VERSION, str(self._path))
-        connection.execute("PRAGMA busy_timeout=0")  # from here on `SqliteWriter` waits
-        return connection
 
     def _write_groups(self, connection: sqlite3.Connection, loop: asyncio.AbstractEventLoop) -> None:
         is_last, writer = False, SqliteWriter(connection, self._busy_timeout_s)
@@ -149,16 +157,26 @@ def version_at(path: Path) -> str | None:
     """
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-            return _version_of(connection, path)
+            return version_in(connection, path)
     except sqlite3.Error as error:
         raise LedgerUnavailable(f"{path}: {error}") from None
 
 
-def _version_of(connection: sqlite3.Connection, path: Path) -> str | None:
+def version_in(connection: sqlite3.Connection, path: Path) -> str | None:
     """Return the version of the schema, None in an empty file.
 
-    Raises LedgerUnavailable for one that we cannot read.
+    Raises LedgerUnavailable for one that we cannot read, and for a file that was copied to PostgreSQL.
     """
+    written = written_version(connection, path)
+    if written is None or is_known(written):
+        return written
+    if copy := mark_in(written):
+        raise LedgerUnavailable(copy.sentence(path))
+    raise LedgerUnavailable(f"{path}: has schema version {written}, this scoregate reads {SCHEMA_VERSION}")
+
+
+def written_version(connection: sqlite3.Connection, path: Path) -> str | None:
+    """Return what stands in a file as its version, None in an empty one. Raises LedgerUnavailable."""
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
     if not tables:
         return None
@@ -166,10 +184,6 @@ def _version_of(connection: sqlite3.Connection, path: Path) -> str | None:
         raise LedgerUnavailable(f"{path}: is a database, but not a ledger of Scoregate")
     version: str
     [version] = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-    if not is_known(version):
-        raise LedgerUnavailable(
-            f"{path}: has schema version {version}, this scoregate reads {SCHEMA_VERSION}"
-        )
     return version
 
 
