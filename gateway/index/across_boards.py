@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 from redis.asyncio import Redis, RedisCluster
 
@@ -19,30 +19,39 @@ BOARDS_PER_CALL: Final = 32
 """Most boards that one call of the script reads: each holds Redis for about 20 µs."""
 
 
+class StandingsRead(NamedTuple):
+    """A player's standing by name of the board, None without one, and why boards are left out."""
+
+    by_board: dict[str, RankedStanding | None]
+    faults: list[IndexUnavailable]
+
+
 class StandingsReader:
-    """Reads one player's standings on boards that are not in shards. Raises IndexUnavailable."""
+    """Reads one player's standings on boards that are not in shards."""
 
     def __init__(self, client: Redis) -> None:
         self._client = client
         self._read = PipelinedScript(client, "read_standings")
 
-    async def standings(
-        self, player: str, wanted: Sequence[RankRequest]
-    ) -> Mapping[str, RankedStanding | None]:
-        """Return the player's standing, or None, on each of these boards that is whole, by name.
+    async def standings(self, player: str, wanted: Sequence[RankRequest]) -> StandingsRead:
+        """Return the player's standings on those of these boards that are whole and can be read.
 
-        Each board is read at a moment of its own.
+        Each board is read at a moment of its own. Raises IndexUnavailable if no call was answered.
         """
-        parts = list(self._parts(wanted))
-        if not parts:
-            return {}
-        answers = await self._read([_call(player, part) for part in parts])
-        return {
-            request.board: _standing(request, row)
-            for part, rows in zip(parts, answers, strict=True)
-            for request, row in zip(part, rows, strict=True)
-            if row is not None
-        }
+        parts, read = list(self._parts(wanted)), StandingsRead({}, [])
+        answers = await self._read([_call(player, part) for part in parts]) if parts else []
+        for part, rows in zip(parts, answers, strict=True):
+            if isinstance(rows, IndexUnavailable):
+                read.faults.append(rows)
+                continue
+            for request, row in zip(part, rows, strict=True):
+                if row is None:
+                    continue
+                try:
+                    read.by_board[request.board] = _standing(request, row)
+                except IndexUnavailable as error:
+                    read.faults.append(error)
+        return read
 
     def _parts(self, wanted: Iterable[RankRequest]) -> Iterator[list[RankRequest]]:
         """Yield what one call may read: boards with as many ranges, and on a cluster of one lane."""
@@ -75,7 +84,7 @@ def _standing(request: RankRequest, row: Sequence[Any]) -> RankedStanding | None
         return None
     total, rank, order, member, submission_id = row
     try:
-        place = BoardPlace(int(order), member)
-        return request.standing_at(place, total=total, rank=rank, submission_id=submission_id)
+        place = BoardPlace(int(order), member.decode())
+        return request.standing_at(place, total=total, rank=rank, submission_id=submission_id.decode())
     except ValueError as error:
         raise IndexUnavailable("the index holds a member that Scoregate never wrote") from error

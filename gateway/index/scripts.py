@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -12,8 +14,9 @@ from typing import Any, Final
 
 from redis.asyncio import Redis
 from redis.client import NEVER_DECODE
-from redis.exceptions import NoScriptError, RedisError, ResponseError
+from redis.exceptions import MovedError, NoScriptError, RedisError, ResponseError
 
+from gateway.index.cluster import RAW, Cluster, keys_by_server
 from gateway.index.ranges import RangedWindow
 from gateway.runtime.boundary import FAULTS, boundary
 from gateway.runtime.unexpected import FaultPlace
@@ -58,10 +61,9 @@ class _Source:
         except NoScriptError:
             return await execute("EVAL", self._text, *parameters, **options)
 
-    def command(self, keys: Sequence[str], arguments: Sequence[Any], *, is_known: bool) -> tuple[Any, ...]:
-        """Return the command of a call, to a Redis that has the text or to one that does not."""
-        name, source = ("EVALSHA", self._digest) if is_known else ("EVAL", self._text)
-        return (name, source, len(keys), *keys, *arguments)
+    def by_digest(self, keys: Sequence[str], arguments: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the command of a call to a Redis that has the text."""
+        return ("EVALSHA", self._digest, len(keys), *keys, *arguments)
 
 
 class Script:
@@ -108,34 +110,70 @@ class ReadingScript:
 class PipelinedScript:
     """A reading script that is called for many keys in one round trip, on a cluster one to each node.
 
-    It may be sent twice: to a Redis that lacks it.
+    A call is sent again to a Redis that lacked the script, or to the node that has its slot now. It returns
+    bytes.
     """
 
     def __init__(self, client: Redis, name: str) -> None:
         self._client = client
+        self._alone = Script(client, name, is_raw=True)
         self._plain, self._on_ranges = _sources_of(name)
+        # A slot that is on its way to another node would keep all calls to its node waiting.
+        self._options: Mapping[str, Any] = (
+            {"allow_redirections": False} if isinstance(client, Cluster) else {}
+        )
 
     async def __call__(self, calls: Sequence[ScriptCall]) -> list[Any]:
-        """Run the script for each call, and return the results in order. Raises the first error."""
+        """Run the script for each call, and return the results in order.
+
+        The result of a call that failed is an IndexUnavailable. Raises IndexUnavailable if all failed.
+        """
         with index_boundary():
-            answers = await self._sent(calls, is_known=True)
-            unknown = [at for at, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
-            if unknown:
-                again = await self._sent([calls[at] for at in unknown], is_known=False)
-                for at, answer in zip(unknown, again, strict=True):
-                    answers[at] = answer
-            for answer in answers:
+            groups = await self._by_server(calls)
+        answers: dict[int, Any] = {}
+        # Each in a pipeline of its own: a node that is silent would keep the answers of the others.
+        sent = await asyncio.gather(*(self._answers([calls[at] for at in group]) for group in groups))
+        for group, results in zip(groups, sent, strict=True):
+            answers |= zip(group, results, strict=True)
+        if all(isinstance(answer, IndexUnavailable) for answer in answers.values()):
+            raise answers[0]
+        return [answers[at] for at in range(len(calls))]
+
+    async def _by_server(self, calls: Sequence[ScriptCall]) -> list[list[int]]:
+        """Return the positions of the calls in groups, one for each server."""
+        if not isinstance(self._client, Cluster):
+            return [list(range(len(calls)))]
+        positions: dict[str, list[int]] = defaultdict(list)
+        for at, (keys, _) in enumerate(calls):
+            positions[keys[0]].append(at)
+        async with asyncio.timeout(self._client.timeout_s):
+            groups = await keys_by_server(self._client, positions)
+        return [[at for key in group for at in positions[key]] for group in groups]
+
+    async def _answers(self, calls: Sequence[ScriptCall]) -> list[Any]:
+        """Return the results of calls to one server, with an IndexUnavailable for each that failed."""
+        try:
+            with index_boundary():
+                async with self._client.pipeline(transaction=False) as pipe:
+                    for keys, arguments in calls:
+                        zsets, values = with_ranges(keys, arguments)
+                        source = self._on_ranges if zsets else self._plain
+                        pipe.execute_command(*source.by_digest([*keys, *zsets], values), **RAW)
+                    answers = await pipe.execute(raise_on_error=False, **self._options)
+        except IndexUnavailable as error:
+            return [error] * len(calls)
+        return await asyncio.gather(*map(self._result, calls, answers))
+
+    async def _result(self, call: ScriptCall, answer: Any) -> Any:
+        try:
+            with index_boundary():
+                if isinstance(answer, NoScriptError | MovedError):
+                    return await self._alone(*call)
                 if isinstance(answer, Exception):
                     raise answer
-        return answers
-
-    async def _sent(self, calls: Sequence[ScriptCall], *, is_known: bool) -> list[Any]:
-        async with self._client.pipeline(transaction=False) as pipe:
-            for keys, arguments in calls:
-                zsets, values = with_ranges(keys, arguments)
-                source = self._on_ranges if zsets else self._plain
-                pipe.execute_command(*source.command([*keys, *zsets], values, is_known=is_known))
-            return await pipe.execute(raise_on_error=False)
+        except IndexUnavailable as error:
+            return error
+        return answer
 
 
 def with_ranges(keys: Sequence[str | bytes], arguments: Sequence[Any]) -> tuple[Sequence[str], Sequence[Any]]:

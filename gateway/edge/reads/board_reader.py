@@ -40,6 +40,11 @@ _log = logger()
 def note_away(error: IndexUnavailable) -> None:
     """Stop this request from asking the index again, and log that it did not answer."""
     IS_AWAY.set(True)
+    log_fault(error)
+
+
+def log_fault(error: IndexUnavailable) -> None:
+    """Log that the index did not answer, or not readably."""
     _log.warning(Event.INDEX_DOWN, error=str(error))
 
 

@@ -23,7 +23,7 @@ from gateway.edge.http.request import family_of, whole_number
 from gateway.edge.http.responses import json_response
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reads.archive import Archive, may_be_archived
-from gateway.edge.reads.board_reader import SOURCE, note_away
+from gateway.edge.reads.board_reader import SOURCE, log_fault, note_away
 from gateway.edge.reads.entries import WINDOW_NAME
 from gateway.edge.reads.page_cache import revalidated
 from gateway.edge.reads.rule_gate import refuse_outdated
@@ -198,9 +198,13 @@ class _PlayerReader:
         in_shards = [place for place in asked if place.board.policy.shards > 1]
         found: dict[str, RankedStanding | None] = {}
         try:
-            found |= await StandingsReader(self.edge.index.client).standings(self.player, whole)
+            read = await StandingsReader(self.edge.index.client).standings(self.player, whole)
         except IndexUnavailable as error:
             self._note_away(error)
+        else:
+            found |= read.by_board
+            for fault in read.faults[:1]:
+                log_fault(fault)
         of_shards = await in_turns(map(self._in_shards, in_shards), at_once=INDEXED_AT_ONCE)
         found |= {place.board.name: each for place, each in zip(in_shards, of_shards, strict=True)}
         return {name: each for name, each in found.items() if each and _is_same(each, standings[name])}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.edge.reads import player_standings
+from gateway.edge.reads import board_reader, player_standings
 from gateway.index import keys
 from gateway.index.shards import ShardedIndex
 from gateway.ledger.reads import ReadKind
@@ -21,6 +21,7 @@ from tests.gateway.edge.test_families import Studio
 from tests.support.attack import registered
 from tests.support.clock import ShiftedClock
 from tests.support.harness import free_port, running_harness
+from tests.support.logs import lines_of, logged
 from tests.support.policies import a_family, a_policy, write_policies
 from tests.support.valkey import ValkeyServer
 
@@ -330,6 +331,33 @@ async def test_boards_in_shards_are_read_on_their_own(studio: Studio, monkeypatc
     await client.flushall()
     answer = await studio.harness.get(path)
     assert ("ledger", indexed.body) == (answer.headers["Scoregate-Source"], answer.body)
+
+
+async def test_a_board_that_the_index_cannot_read_leaves_the_others_to_it(studio: Studio):
+    """The ledger answers for that board alone, in shards or not, and the log has one line for the request."""
+    sharded = "parted.p"
+    await studio.done(turning("open", sharded, title="P"), path="/v1/families/parted/boards")
+    names = [*NAMES[:3], sharded]
+    for name in names:
+        await studio.write(name, "ada", 5)
+        await studio.entries(name)
+    await studio.harness.steward().see_to_cold()
+    path = f"/v1/players/ada/entries?boards={','.join(names)}"
+    indexed = await studio.harness.get(path)
+    assert "Scoregate-Source" not in indexed.headers
+    window = keys.window(NAMES[1], "alltime")
+    client = studio.harness.edge.index.client
+    await client.zadd(window, {"junk:ada": 5})
+    await client.hset(keys.members(NAMES[1], "alltime"), "ada", "1 junk:ada s")
+    counted = [LEDGER_PAGES.labels(family) for family in ("track", "parted")]
+    before = [each._value.get() for each in counted]
+    with logged(board_reader) as lines:
+        answer = await studio.harness.get(path)
+    assert ("ledger", indexed.body) == (answer.headers["Scoregate-Source"], answer.body)
+    assert [1, 0] == [each._value.get() - past for each, past in zip(counted, before, strict=True)]
+    assert ["the index holds a member that Scoregate never wrote"] == [
+        each["error"] for each in lines_of(lines, "index_unavailable")
+    ]
 
 
 async def test_without_the_ledger_it_says_so(studio: Studio, monkeypatch: pytest.MonkeyPatch):
