@@ -24,6 +24,7 @@ from gateway.ledger.shape import check_sqlite
 from gateway.ledger.sqlite.copy_mark import mark_in
 from gateway.ledger.sqlite.reads import SqliteReads
 from gateway.ledger.sqlite.transaction import drive, transaction
+from gateway.ledger.sqlite.write_ahead_log import WriteAheadLog
 from gateway.ledger.sqlite.writer import SqliteWriter
 from gateway.ledger.transaction import Operation
 from gateway.ledger.writes import GROUP_LIMIT, GroupedWrites, QueuedWrite, in_time, tell
@@ -140,6 +141,7 @@ class SqliteLedger(GroupedWrites):
 
     def _write_groups(self, connection: sqlite3.Connection, loop: asyncio.AbstractEventLoop) -> None:
         is_last, writer = False, SqliteWriter(connection, self._busy_timeout_s)
+        log = WriteAheadLog(connection, self._path)
         with closing(connection):
             while not is_last:
                 group, is_last = self._group_from(self._queue.get())
@@ -148,6 +150,7 @@ class SqliteLedger(GroupedWrites):
                     outcomes += drive(commit_group(writer, wanted))
                 with suppress(RuntimeError):  # the loop is closed: nobody waits for the answers any more
                     loop.call_soon_threadsafe(tell, outcomes)
+                log.shorten()
 
 
 def version_at(path: Path) -> str | None:
