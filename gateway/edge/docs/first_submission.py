@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from html import escape
 from typing import Final
 
-from policies.board import Board
+from gateway.edge.context import Edge
 from policies.choices import Writes
 from policies.replaying import BuildStatus
 
@@ -17,21 +16,22 @@ BUILD: Final = "%BUILD%"
 
 _UNKNOWN: Final = ("<board>", "<build>")
 
+_ANY_BUILD: Final = "1.0"
+"""The build of a board that declares none and so takes all."""
 
-def fill_in(page: bytes, authority: str, boards: Mapping[str, Board]) -> bytes:
+
+def fill_in(page: bytes, authority: str, board: str, build: str) -> bytes:
     """Return the drawn page with this edge's names, escaped: `authority` is the client's text."""
-    names = dict(zip((AUTHORITY, BOARD, BUILD), (authority, *_board_and_build(boards)), strict=True))
-    for place, name in names.items():
+    for place, name in ((AUTHORITY, authority), (BOARD, board), (BUILD, build)):
         page = page.replace(place.encode(), escape(name).encode())
     return page
 
 
-def _board_and_build(boards: Mapping[str, Board]) -> tuple[str, str]:
+def board_and_build(edge: Edge) -> tuple[str, str]:
     """Return the first board of a file that players write, and its first build that opens runs."""
-    for name, board in sorted(boards.items()):
-        builds = [
-            build for build, each in board.policy.builds.items() if each.status is not BuildStatus.BLOCKED
-        ]
-        if board.policy.writes in {Writes.VERIFIED, Writes.OPEN} and (builds or not board.policy.builds):
-            return name, builds[0] if builds else "1.0"
+    for name, board in sorted(edge.catalogue.of_files.items()):
+        if board.policy.writes in {Writes.VERIFIED, Writes.OPEN}:
+            for build in board.policy.builds or [_ANY_BUILD]:
+                if edge.builds.status_of(board, build) is not BuildStatus.BLOCKED:
+                    return name, build
     return _UNKNOWN

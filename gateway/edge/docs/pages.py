@@ -15,7 +15,7 @@ from aiohttp.typedefs import Handler
 
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.docs.drawn_pages import DESCRIPTION, load_pages
-from gateway.edge.docs.first_submission import fill_in
+from gateway.edge.docs.first_submission import board_and_build, fill_in
 from gateway.edge.docs.home import draw_home, home_template
 from gateway.edge.docs.sections import OVERVIEW, page_paths, reference_folder
 from gateway.edge.reads.read_budget import budgeted
@@ -98,7 +98,7 @@ def _serve_drawn(app: web.Application, path: str, content_type: str) -> None:
         pages = await asyncio.to_thread(_load_once)
         body = pages[path]
         if path == OVERVIEW:
-            body = fill_in(body, request.host, request.app[EDGE].catalogue.of_files)
+            body = fill_in(body, request.host, *board_and_build(request.app[EDGE]))
         return _page(body, content_type)
 
     app.router.add_get(path, budgeted(path, page))

@@ -10,7 +10,9 @@ import pytest
 
 from gateway.edge.docs.drawn_pages import load_pages
 from gateway.edge.docs.first_submission import fill_in
+from gateway.ledger.judgement.builds import BuildChange, set_build_status
 from gateway.runtime.settings import Settings
+from policies.replaying import BuildStatus
 from tests.support.game import ROOT
 from tests.support.harness import Harness, running_harness
 from tests.support.policies import a_policy, write_policies
@@ -83,6 +85,25 @@ async def test_the_first_submission_is_for_a_board_that_players_write(
     assert expected == first_steps(page)[1:]
 
 
+async def test_the_first_submission_is_of_no_build_that_an_operator_has_blocked(
+    settings: Settings, tmp_path: Path
+):
+    """The next build that opens runs is named, and the next board once none is left or the only one is blocked."""
+    boards = [a_policy("club", builds={"old": {}, "new": {}}), a_policy("den"), a_policy("zoo")]
+    folder, shown = write_policies(tmp_path / "own", *boards), []
+    async with running_harness(settings.model_copy(update={"policies_dir": folder})) as harness:
+        for board, build in (("club", "old"), ("club", "new"), ("den", "1.0")):
+            change = BuildChange(board, build, BuildStatus.BLOCKED, "operator", "it cheats", harness.clock())
+            await harness.edge.ledger.write(set_build_status(change))
+            await harness.edge.builds.refresh()
+            shown.append(first_steps((await harness.get("/docs")).raw.decode())[1:])
+    assert [
+        ("club", '{"build": "new"}'),
+        ("den", '{"build": "1.0"}'),
+        ("zoo", '{"build": "1.0"}'),
+    ] == shown
+
+
 def test_what_a_client_calls_the_edge_is_escaped():
     """The edge refuses foreign hosts before; the page does not rely on it."""
-    assert b"curl &lt;b&gt;&quot;/" == fill_in(b"curl %AUTHORITY%/", '<b>"', {})
+    assert b"curl &lt;b&gt;&quot;/" == fill_in(b"curl %AUTHORITY%/", '<b>"', "b", "1.0")
