@@ -59,7 +59,10 @@ _PARAMETERS: Final = {
     "as_of": "An instant (RFC 3339): the board as it stood then, for its moderators.",
     "limit": "The maximum number of entries, up to 100.",
     "radius": "Neighbours on each side, up to 25.",
-    "after": "The last cursor of the page before; for a feed, the id of the last event.",
+    "after": (
+        "`next` of the page before; for held submissions, the last `cursor` of that page; "
+        "for a feed, the id of the last event."
+    ),
     "events": "For a feed: some of `standing`, `rank`, `overtaken`, separated by commas.",
     "kind": (
         "For windows, their kind, such as `daily`. For trends, `played` for runs submitted, "

@@ -193,6 +193,19 @@ def test_an_operation_says_what_it_takes_and_gives():
         assert {"400", "417", "421", "431", "500"} | common <= operation["responses"].keys()
 
 
+def test_where_a_list_goes_on_is_said_by_the_field_that_its_pages_have():
+    """`after` takes the `next` of a page where there is one, else the last `cursor`."""
+    lists = [route for route in ROUTES if "after" in route.query and route.answer]
+    assert 3 == len(lists)
+    for route in lists:
+        [after] = [
+            each for each in OPERATIONS[(route.method, route.path)]["parameters"] if each["name"] == "after"
+        ]
+        assert route.answer is not None
+        field = "next" if "next" in route.answer.model_fields else "cursor"
+        assert f"`{field}`" in after["description"], route.path
+
+
 def test_who_may_call_is_said_by_the_scheme_of_their_credential():
     """A player's and a moderator's token are two, and so are the signatures of runs and of servers."""
     schemes = {
