@@ -47,12 +47,13 @@ _NO_PATH: Final = "no such path; see /docs"
 _NO_INDEX: Final = "the index does not answer, and this cannot be read from the ledger"
 
 _HTTP_PROBLEMS: Final = {
-    400: ProblemType.MALFORMED_REQUEST,
-    404: ProblemType.NOT_FOUND,
-    405: ProblemType.METHOD_NOT_ALLOWED,
-    413: ProblemType.PAYLOAD_TOO_LARGE,
-    415: ProblemType.UNSUPPORTED_MEDIA_TYPE,
+    400: (ProblemType.MALFORMED_REQUEST, "this path does not take requests of that form; see /docs"),
+    404: (ProblemType.NOT_FOUND, _NO_PATH),
+    405: (ProblemType.METHOD_NOT_ALLOWED, "this path does not take that method; see /docs"),
+    413: (ProblemType.PAYLOAD_TOO_LARGE, "this path takes smaller bodies; see /docs"),
+    415: (ProblemType.UNSUPPORTED_MEDIA_TYPE, "this path does not take that media type; see /docs"),
 }
+"""The problem and the detail for a refusal of aiohttp's, whose own text may quote the request."""
 
 _NEEDS_CHALLENGE: Final = frozenset(
     kind for kind in ProblemType if kind.status == web.HTTPUnauthorized.status_code
@@ -201,12 +202,10 @@ def _refuse(request: web.Request, problem: Problem) -> web.Response:
 
 
 def _problem_of(error: web.HTTPException) -> Problem:
-    kind = _HTTP_PROBLEMS.get(error.status, ProblemType.MALFORMED_REQUEST)
-    if kind is ProblemType.NOT_FOUND:
-        return Problem(kind, _NO_PATH)
+    kind, detail = _HTTP_PROBLEMS.get(error.status, _HTTP_PROBLEMS[400])
     if allow := error.headers.get("Allow"):
         return Problem(kind, f"expected {', '.join(allow.split(','))}", headers={"Allow": allow})
-    return Problem(kind, error.reason)
+    return Problem(kind, detail)
 
 
 def _route_name(request: web.Request) -> str:

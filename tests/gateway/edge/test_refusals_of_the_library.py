@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+from aiohttp import web
+
+from gateway.edge import app
 from gateway.edge.problems import PROBLEM_BASE, ProblemType
 from tests.support.harness import Harness
 from tests.support.raw import RawConnection, exchange
@@ -58,6 +62,26 @@ async def test_every_refusal_of_the_library_is_a_problem(harness: Harness) -> No
             expectations[name] = (answer.status, answer.headers.get("Content-Type"), answer.raw[:80])
     assert {} == otherwise
     assert {(417, "application/problem+json")} == {told[:2] for told in expectations.values()}, expectations
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        web.HTTPBadRequest(reason="Bad bearer.abc", text="bearer.abc"),
+        web.HTTPForbidden(text="bearer.abc"),
+        web.HTTPNotFound(text="bearer.abc"),
+        web.HTTPMethodNotAllowed("BREW", [], text="bearer.abc"),
+        web.HTTPRequestEntityTooLarge(1, 2, text="bearer.abc"),
+        web.HTTPUnsupportedMediaType(text="bearer.abc"),
+    ],
+    ids=lambda error: str(error.status),
+)
+def test_a_refusal_of_the_library_says_what_to_do_in_our_words(error: web.HTTPException) -> None:
+    """Neither the phrase of its status, which says nothing, nor a text that may quote the request."""
+    detail = app._problem_of(error).detail or ""
+    assert detail.endswith("; see /docs")
+    assert "abc" not in detail
+    assert error.reason not in detail
 
 
 async def test_an_expectation_that_is_met_is_met(harness: Harness) -> None:
