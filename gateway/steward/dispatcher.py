@@ -30,7 +30,8 @@ class Dispatcher:
         self._ledger = ledger
         self._jobs = jobs
         self._clock = clock
-        self._looks = Looks(ledger.version, longest_ms=LOOK_MS, clock=clock)
+        self._looks = Looks(ledger.version, longest_ms=LOOK_MS, clock=clock, next_due=self._next_due)
+        self._due_at_ms: int | None = None
         self._due = DueWork(ledger, catalogue, clock=clock)
 
     async def dispatch(self) -> int:
@@ -50,7 +51,11 @@ class Dispatcher:
 
     async def _is_due(self) -> bool:
         """Return whether anything is due that workers do: one read for all kinds of it."""
-        return await self._ledger.read(work.is_due_for_workers(now_ms=self._clock()))
+        self._due_at_ms = await self._ledger.read(work.next_due_for_workers)
+        return self._due_at_ms is not None and self._due_at_ms <= self._clock()
+
+    async def _next_due(self) -> int | None:
+        return self._due_at_ms
 
     async def _hand_out(self, queue: VerificationQueue, jobs: Sequence[Sequence[OutboxRow]]) -> int:
         reach(Point.BEFORE_DISPATCH)

@@ -175,7 +175,13 @@ class Steward:
             group.create_task(self._for_ever(self.repair_derived, REPAIR_S, DutyLease.DERIVATIONS))
             group.create_task(self._for_ever(self.dispatch, POLL_S, DutyLease.DISPATCH))
             group.create_task(
-                self._for_ever(self.project, POLL_S * 10, DutyLease.PROJECTION, rest_ms=LOOK_MS)
+                self._for_ever(
+                    self.project,
+                    POLL_S * 10,
+                    DutyLease.PROJECTION,
+                    rest_ms=LOOK_MS,
+                    next_due=self._in_outbox.next_projection,
+                )
             )
             group.create_task(self._for_ever(self.reconcile, self._settings.reconcile_s))
             group.create_task(self._for_ever(self.see_to_cold, COLD_S))
@@ -186,8 +192,18 @@ class Steward:
             group.create_task(self._for_ever(self.archive, ARCHIVE_S))
             group.create_task(self._for_ever(self.keep_tails, EXACT_RANKS_S))
             group.create_task(self._for_ever(self.draw_audits, AUDIT_S))
-            group.create_task(self._for_ever(self.see_to_top, TOP_S, rest_ms=REST_MS))
-            group.create_task(self._for_ever(self.recall, TOP_S, DutyLease.RECALLS, rest_ms=REST_MS))
+            group.create_task(
+                self._for_ever(self.see_to_top, TOP_S, rest_ms=REST_MS, next_due=self._in_ledger.next_top)
+            )
+            group.create_task(
+                self._for_ever(
+                    self.recall,
+                    TOP_S,
+                    DutyLease.RECALLS,
+                    rest_ms=REST_MS,
+                    next_due=self._in_outbox.next_recall,
+                )
+            )
             group.create_task(self._for_ever(self.roll_up, ROLLUP_S, DutyLease.ROLLUPS, rest_ms=REST_MS))
             group.create_task(self._for_ever(self.follow_rules, RULES_S, DutyLease.ROLLUPS))
             group.create_task(self._for_ever(self.open_boards, BOARDS_S, DutyLease.BOARDS))
@@ -304,17 +320,16 @@ class Steward:
         lease: DutyLease | None = None,
         *,
         rest_ms: int = 0,
+        next_due: Callable[[], Awaitable[int | None]] | None = None,
     ) -> None:
         """Do a duty again and again: under its lease, or under the leases of the lanes that it works on.
 
-        After it found nothing, it rests for `rest_ms`, or until anything is committed.
+        After it found nothing, it rests for `rest_ms`, until `next_due`, or until anything is committed.
         """
         task, unexpected = asyncio.current_task(), 0
-        step = (
-            partial(Looks(self._ledger.recent_version, longest_ms=rest_ms, clock=self._clock).at, duty)
-            if rest_ms
-            else duty
-        )
+        version = self._ledger.recent_version
+        looks = Looks(version, longest_ms=rest_ms, clock=self._clock, next_due=next_due)
+        step = partial(looks.at, duty) if rest_ms else duty
         while True:
             done = 0
             try:

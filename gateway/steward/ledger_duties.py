@@ -85,6 +85,11 @@ class LedgerDuties:
         """Queue unverified runs at the top for verification and return how many."""
         return await self._on_due(self._tops, BoardDuty.TOP, self._see_to_top)
 
+    async def next_top(self) -> int | None:
+        """Return when the next top of a board on this steward's lanes is due, None if none will be."""
+        lanes = self._leases.lanes_held()
+        return await self._ledger.read(board_duties.next_due(BoardDuty.TOP, lanes=lanes))
+
     async def draw_audits(self) -> int:
         """Draw verified runs to simulate again and return how many."""
         return await self._on_due(self._audits, BoardDuty.AUDIT, self._draw)

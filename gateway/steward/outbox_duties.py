@@ -64,6 +64,14 @@ class OutboxDuties:
         rows = await self._due.of_kind(sampling.RECALL)
         return sum([await self._ledger.write(sampling.recall(row, now_ms=self._clock())) for row in rows])
 
+    async def next_projection(self) -> int | None:
+        """Return when the next change is to be shown, None if all are."""
+        return await self._ledger.read(work.next_due("project"))
+
+    async def next_recall(self) -> int | None:
+        """Return when the next recall is due, None if there is none."""
+        return await self._ledger.read(work.next_due(sampling.RECALL))
+
     async def end_reveals(self) -> int:
         """Settle or extend the passed deadlines of requested recordings, and return how many."""
         harms = (UNASSESSED, *HARMS)

@@ -29,6 +29,7 @@ PIECE = "a bounded piece, of one window, of the steward's work"
 PIECE_OF_SLOTS = "a thousand slots, from one to another"
 LEASES = "a row for each lane and duty, and for each steward: some hundreds, however large the deployment is"
 NEWEST = "the first row from the end of an index"
+FIRST_OF_KIND = "the first row of a kind, from the beginning of its part of an index"
 WAITING = "what waits, which is its result; an outbox that is not short is what it is to tell"
 
 MEANT = {
@@ -106,7 +107,8 @@ MEANT = {
     "submissions.work._ELSEWHERE": ("range", LIMITED),
     "submissions.waiting._WAITING": ("scan sort", "the first ten thousand rows of the outbox, grouped by kind"),
     "submissions.work._BACKLOG": ("coarse", WAITING),
-    "submissions.work._IS_DUE": ("coarse", "the first row of each kind that is due; it need not be the longest due"),
+    "submissions.work._NEXT_FOR_WORKERS": ("coarse", FIRST_OF_KIND),
+    "submissions.work._NEXT_OF_KIND": ("coarse", FIRST_OF_KIND),
     "derived.folded_rules._OF_OTHER_RULE": ("coarse", "a steward's, of a board whose policy has another rule"),
     "derived.lane_positions._OF_CONSUMER": ("coarse", "a row for each lane, when a consumer begins"),
     "derived.log._BOARDS": ("range sort", SPAN),

@@ -76,6 +76,8 @@ OF_EVERY_BOARD = {
     "submissions.waiting._WAITING": "what waits, whatever its board",
     "submissions.work._BACKLOG": "what waits for workers, which are everybody's",
     "submissions.work._DUE": "what waits for workers, which are everybody's",
+    "submissions.work._NEXT_FOR_WORKERS": "what waits for workers, which are everybody's",
+    "submissions.work._NEXT_OF_KIND": "what waits, whatever its board",
 }
 
 BESIDE = {"order_value": "member", "plays": "board", "opens_at_ms": "board"}

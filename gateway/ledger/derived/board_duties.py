@@ -41,15 +41,26 @@ def _put(rows: Insert) -> Insert:
 _given = select(*(bindparam(column.name, type_=column.type) for column in _d))
 _PUT = Query(_put(insert(board_duties)))
 _PUT_ANCHOR = Query(_put(insert(board_duties).from_select(_d.keys(), _given.where(anchors.MAY_NEED_TENDING))))
+_ON_LANES: Final = func.substr(bindparam("lanes", type_=Text), cast(_d.lane + 1, Integer), 1) == "1"
 _DUE = Query(
     select(_d.duty, _d.board, _d.window, _d.due_at_ms, _d.first_seq, _d.last_seq)
     .where(
         _d.duty == bindparam("of_duty"),
         _d.due_at_ms <= bindparam("now_ms", type_=Int64),
-        func.substr(bindparam("lanes", type_=Text), cast(_d.lane + 1, Integer), 1) == "1",
+        _ON_LANES,
     )
     .order_by(_d.due_at_ms, _d.board, _d.window)
     .limit(bindparam("count"))
+)
+_NEXT = Query(
+    select(_d.due_at_ms)
+    .where(
+        _d.duty == bindparam("of_duty"),
+        _d.due_at_ms >= 0,  # so are all, but it has the planner take the index that begins with the next one
+        _ON_LANES,
+    )
+    .order_by(_d.due_at_ms)
+    .limit(1)
 )
 _SAME: Final = (
     *(_d[name] == bindparam(f"of_{name}") for name in _KEY),
@@ -109,13 +120,27 @@ def due(
     duty: BoardDuty, *, now_ms: int, count: int, lanes: Collection[int] = ALL_LANES
 ) -> Operation[list[DueDuty]]:
     """Return what is due of a duty on the boards of some lanes, the longest due first."""
-    marks = "".join("01"[lane in lanes] for lane in range(LANES))
 
     async def work(tx: Transaction) -> list[DueDuty]:
-        rows = await tx.rows(_DUE, of_duty=duty.value, now_ms=now_ms, lanes=marks, count=count)
+        of = {"of_duty": duty.value, "lanes": _marks(lanes)}
+        rows = await tx.rows(_DUE, **of, now_ms=now_ms, count=count)
         return [DueDuty(BoardDuty(name), *facts) for name, *facts in rows]
 
     return work
+
+
+def next_due(duty: BoardDuty, *, lanes: Collection[int] = ALL_LANES) -> Operation[int | None]:
+    """Return when the first board of some lanes is due for a duty, None if none will be."""
+
+    async def work(tx: Transaction) -> int | None:
+        rows = await tx.rows(_NEXT, of_duty=duty.value, lanes=_marks(lanes))
+        return int(rows[0][0]) if rows else None
+
+    return work
+
+
+def _marks(lanes: Collection[int]) -> str:
+    return "".join("01"[lane in lanes] for lane in range(LANES))
 
 
 def strike(duties: Sequence[DueDuty]) -> Operation[int]:

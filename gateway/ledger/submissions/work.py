@@ -17,12 +17,13 @@ from sqlalchemy import (
     not_,
     or_,
     select,
+    union_all,
     update,
 )
 
 from gateway.ledger.queries import load_submission
 from gateway.ledger.records import OutboxRow, StoredRecording, StoredSubmission, VerificationLease
-from gateway.ledger.schema import Int64, boards, outbox, recordings, submissions
+from gateway.ledger.schema import boards, outbox, recordings, submissions
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.vocabulary import Reason, State
 from validators.verification_priority import HARMS, UNASSESSED, URGENT
@@ -80,18 +81,16 @@ _FOR_WORKERS: Final = (
 )
 """The kinds of rows that workers do, with their priorities: each pair is one look-up in the index."""
 
-_IS_DUE = Query(
-    select(literal_column("1")).where(
-        or_(
-            *(
-                exists().where(
-                    outbox.c.kind == literal_column(f"'{kind}'"),
-                    outbox.c.priority == literal_column(str(harm)),
-                    outbox.c.due_at_ms <= bindparam("now_ms", type_=Int64),
-                )
-                for kind, harm in _FOR_WORKERS
-            )
-        )
+_firsts = [
+    select(func.min(outbox.c.due_at_ms).label("due_at_ms")).where(
+        outbox.c.kind == literal_column(f"'{kind}'"), outbox.c.priority == literal_column(str(harm))
+    )
+    for kind, harm in _FOR_WORKERS
+]
+_NEXT_FOR_WORKERS = Query(select(func.min(union_all(*_firsts).subquery().c.due_at_ms)))
+_NEXT_OF_KIND = Query(
+    select(func.min(outbox.c.due_at_ms)).where(
+        outbox.c.kind == bindparam("kind"), outbox.c.priority == literal_column("0")
     )
 )
 _SET_PRIORITY = Query(
@@ -196,11 +195,18 @@ def due(kind: str, *, now_ms: int, count: int, harms: Sequence[int] = (0,)) -> O
     return work
 
 
-def is_due_for_workers(*, now_ms: int) -> Operation[bool]:
-    """Return whether anything is due that workers do, assessed or not."""
+async def next_due_for_workers(tx: Transaction) -> int | None:
+    """Return when the first thing is due that workers do, assessed or not; None if there is nothing."""
+    [[due_at_ms]] = await tx.rows(_NEXT_FOR_WORKERS)
+    return None if due_at_ms is None else int(due_at_ms)
 
-    async def work(tx: Transaction) -> bool:
-        return bool(await tx.rows(_IS_DUE, now_ms=now_ms))
+
+def next_due(kind: str) -> Operation[int | None]:
+    """Return when the first row of a kind that harms nobody is due, None if there is none."""
+
+    async def work(tx: Transaction) -> int | None:
+        [[due_at_ms]] = await tx.rows(_NEXT_OF_KIND, kind=kind)
+        return None if due_at_ms is None else int(due_at_ms)
 
     return work
 

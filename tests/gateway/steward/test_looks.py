@@ -7,13 +7,20 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from sqlalchemy import insert
 
+from gateway.ledger.derived.board_duties import BoardDuty, DueDuty, noted
 from gateway.ledger.ledger import Ledger
+from gateway.ledger.schema import outbox
+from gateway.ledger.transaction import Query
 from gateway.steward import fencing
 from gateway.steward.looks import LOOK_MS, Looks
 from tests.support.clock import ShiftedClock
 from tests.support.deployment import eventually
 from tests.support.duty import Duty
+from tests.support.ledger import new_submission
+
+_PUT = Query(insert(outbox))
 
 
 class Versions:
@@ -31,13 +38,17 @@ class Desk:
 
     def __init__(self) -> None:
         self.ledger, self.clock = Versions(), ShiftedClock()
-        self.looks = Looks(self.ledger.version, longest_ms=LOOK_MS, clock=self.clock)
+        self.looks = Looks(self.ledger.version, longest_ms=LOOK_MS, clock=self.clock, next_due=self.next_due)
         self.found, self.count, self.commits_meanwhile = 0, 0, 0
+        self.due_at_ms: int | None = None
 
     async def look(self) -> int:
         self.count += 1
         self.ledger.now += self.commits_meanwhile
         return self.found
+
+    async def next_due(self) -> int | None:
+        return self.due_at_ms
 
     async def at(self) -> int:
         return await self.looks.at(self.look)
@@ -83,6 +94,23 @@ async def test_a_look_is_repeated_when_time_may_have_brought_work(desk: Desk, se
     assert 2 == desk.count
 
 
+async def test_a_look_is_repeated_when_the_next_work_comes_due(desk: Desk):
+    """Not before; and at once if it is due already, such as what waits for a Redis that is away."""
+    desk.clock.stop()
+    desk.due_at_ms = desk.clock() + 300_000
+    await desk.at()
+    desk.clock.shift(LOOK_MS / 1000)
+    desk.due_at_ms = desk.clock() + LOOK_MS // 2
+    await desk.at()
+    assert 2 == desk.count  # nothing is due for long, but a look is not put off for longer than usual
+    await desk.at()
+    assert 2 == desk.count
+    desk.clock.shift(LOOK_MS / 2000)
+    await desk.at()
+    await desk.at()
+    assert 4 == desk.count
+
+
 async def test_a_look_that_failed_is_repeated(desk: Desk):
     """Nobody knows what it would have found, also when the one before found nothing."""
 
@@ -108,6 +136,38 @@ async def test_an_idle_steward_asks_once_what_is_due_and_hands_out_a_run_at_once
     assert 1 == len(reads)
     await duty.append("run-1")
     assert 1 == await duty.steward.dispatch()
+
+
+async def test_what_another_clock_made_due_a_little_later_is_handed_out_then(duty: Duty):
+    """A run from an edge whose clock is ahead of the steward's does not wait a second."""
+    duty.clock.stop()
+    await duty.ledger.append(new_submission("run-1", at_ms=duty.clock() + 300))
+    assert 0 == await duty.steward.dispatch()
+    duty.clock.shift(0.299)
+    assert 0 == await duty.steward.dispatch()
+    duty.clock.shift(0.001)
+    assert 1 == await duty.steward.dispatch()
+
+
+async def test_a_duty_knows_when_it_is_due_next(duty: Duty):
+    """The first change to show, run to recall, and top to look at on lanes of its own; nothing if there is none."""
+    steward = duty.steward
+    due = (steward._in_outbox.next_projection, steward._in_outbox.next_recall, steward._in_ledger.next_top)
+    assert [None] * 3 == [await each() for each in due]
+    for seq, kind, due_at_ms in (
+        (1, "project", 70),
+        (2, "project", 50),
+        (3, "recall", 60),
+        (4, "verify", 40),
+    ):
+        row = {"seq": seq, "submission_id": f"s{seq}", "board": "tiny", "player": "p", "handed_out": 0}
+        row |= {"kind": kind, "priority": 0, "due_at_ms": due_at_ms}
+        await duty.ledger.write(lambda tx, row=row: tx.run(_PUT, **row))
+    tops = [DueDuty(BoardDuty.TOP, "tiny", "", 80, 1, 1), DueDuty(BoardDuty.AUDIT, "tiny", "", 30, 1, 1)]
+    await duty.ledger.write(noted(tops))
+    assert [50, 60, 80] == [await each() for each in due]
+    steward.leases.is_kept = True  # and it has none
+    assert await steward._in_ledger.next_top() is None
 
 
 async def test_a_duty_that_found_nothing_rests_until_a_commit(duty: Duty, monkeypatch: pytest.MonkeyPatch):

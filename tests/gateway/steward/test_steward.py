@@ -142,8 +142,7 @@ async def test_a_round_with_nothing_due_costs_one_read_and_asks_no_queue(
         row = {"seq": seq, "submission_id": f"s{seq}", "board": "tiny", "player": "p", "handed_out": 0}
         later = {"kind": kind, "priority": harm, "due_at_ms": due_ms}
         await duty.ledger.write(lambda tx, put=row | later: tx.run(_PUT, **put))
-        assert not await read(work.is_due_for_workers(now_ms=due_ms - 1))
-        assert await read(work.is_due_for_workers(now_ms=due_ms))
+        assert due_ms == await read(work.next_due_for_workers)
         await duty.ledger.write(lambda tx: tx.run(_TAKE))
 
 
