@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gateway.deployment.presence import PartKind, PartReport, own_host, parts_there
 from gateway.deployment.reload_answers import last_answer
-from gateway.deployment.run_files import RunningPart, running_parts, without_credentials
+from gateway.deployment.run_files import RunningPart, running_parts
 from gateway.index.connection import connect
 from gateway.index.earlier_layout import EarlierLayout
 from gateway.ledger.leases import LANE_PREFIX, NOBODY, lease_holders
@@ -21,6 +21,7 @@ from gateway.runtime.clock import rfc3339, wall_clock
 from gateway.runtime.settings import Settings
 from gateway.wiring import open_ledger
 from policies.errors import IndexUnavailable, LedgerUnavailable
+from scoregate.embedded import other_redis, redis_of
 
 if TYPE_CHECKING:
     from gateway.ledger.transaction import Transaction
@@ -80,14 +81,12 @@ async def status_of(settings: Settings) -> DeploymentStatus:
 
 async def _reports(settings: Settings, local: Sequence[RunningPart]) -> tuple[list[PartReport], list[str]]:
     """Return the parts that the index has heard from, and sentences on what keeps it busy or away."""
-    used = sorted({part.redis for part in local if part.redis})
     # The default address may be some other Redis of this machine: only a configured or noted one is asked.
     if "redis_url" not in settings.model_fields_set:
+        used = redis_of(local)
         why = f"; the parts here use {' and '.join(used)}" if used else ""
         return [], [f"{ONLY_HERE}: SCOREGATE_REDIS_URL is not set here{why}"] if local else []
-    asked = without_credentials(settings.redis_url)
-    others = [url for url in used if url != asked]
-    troubles = [f"the parts here use {' and '.join(others)}, and {asked} was asked"] if others else []
+    troubles = [other] if (other := other_redis(settings, local)) else []
     try:
         return await parts_there(settings), [*troubles, *await _upgrade(settings)]
     except IndexUnavailable as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, TypeVar
@@ -83,10 +83,18 @@ def deployment_of(data_dir: Path | None, *, is_writing: bool = False) -> Setting
 
 
 def settings_beside(data_dir: Path | None, *, is_writing: bool = False) -> Settings:
-    """Load the settings as `deployment_of` does, with the index of the parts over the directory."""
-    from scoregate.embedded import with_noted_redis
+    """Load the settings as `deployment_of` does, with the index of the parts over the directory.
 
-    return with_noted_redis(deployment_of(data_dir, is_writing=is_writing))
+    Where another is configured, that is said. Raises SettingsError also if the parts do not tell which it is.
+    """
+    from gateway.deployment.run_files import running_parts
+    from scoregate.embedded import other_redis, with_noted_redis
+
+    settings = with_noted_redis(deployment_of(data_dir, is_writing=is_writing), is_needed=True)
+    with suppress(OSError):  # the notes may be another user's, who runs the parts
+        if other := other_redis(settings, running_parts(settings.data_dir)):
+            typer.echo(other, err=True)
+    return settings
 
 
 @asynccontextmanager

@@ -75,7 +75,9 @@ def key_revoke(
 ) -> None:
     """Revoke a trusted server's key, for good."""
     since_ms = None if compromised_since is None else moment_of(compromised_since)
-    quarantine = finish(revoke(settings_beside(data_dir), key_id, compromised_since_ms=since_ms))
+    # Only what is taken back is shown in the index: to revoke a key, nothing else has to be known.
+    settings = settings_of(data_dir) if since_ms is None else settings_beside(data_dir)
+    quarantine = finish(revoke(settings, key_id, compromised_since_ms=since_ms))
     rows = [
         {"submission": submission_id, "what": outcome}
         for outcome, ids in quarantine.by_outcome()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from scoregate.commands.common import WHERE, DataDir, console, fail, finish, settings_beside
+from scoregate.commands.common import WHERE, DataDir, console, deployment_of, fail, finish
 from scoregate.commands.tables import AsJson, cell, show, show_json
 
 if TYPE_CHECKING:
@@ -47,8 +47,9 @@ SHORT_DIGEST: Final = 8
 def status(as_json: AsJson = False, data_dir: DataDir = None) -> None:
     """List the parts that run, and the work that waits for them. Status 1 if no part runs."""
     from scoregate.deployment_status import status_of
+    from scoregate.embedded import with_noted_redis
 
-    settings = settings_beside(data_dir)
+    settings = with_noted_redis(deployment_of(data_dir))
     deployment = finish(status_of(settings))
     screen = console()
     if as_json:

@@ -127,7 +127,7 @@ async def test_the_status_asks_the_redis_that_the_parts_here_use(tmp_path: Path)
 
         await eventually(is_known, house.log)
         wrong = told_elsewhere(house, redis_url=other)
-        assert f"the parts here use {valkey.url}, and {other} was asked\n" in wrong.stderr
+        assert f"the parts here use {valkey.url}, and {other} is asked\n" in wrong.stderr
         assert "only this machine's parts are known" in wrong.stderr
 
 
