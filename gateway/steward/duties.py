@@ -313,6 +313,10 @@ class Steward:
         """Restore derived data that was lost with Redis, and return how much."""
         return await self._derivations.repair()
 
+    async def _version(self) -> object:
+        """Return what looks depend on: what is committed, and the lanes that this steward works on."""
+        return await self._ledger.recent_version(), self.leases.lanes_held()
+
     async def _for_ever(
         self,
         duty: Callable[[], Awaitable[int]],
@@ -324,11 +328,11 @@ class Steward:
     ) -> None:
         """Do a duty again and again: under its lease, or under the leases of the lanes that it works on.
 
-        After it found nothing, it rests for `rest_ms`, until `next_due`, or until anything is committed.
+        After it found nothing, it rests for `rest_ms`, until `next_due`, or until anything is committed
+        or it works on other lanes.
         """
         task, unexpected = asyncio.current_task(), 0
-        version = self._ledger.recent_version
-        looks = Looks(version, longest_ms=rest_ms, clock=self._clock, next_due=next_due)
+        looks = Looks(self._version, longest_ms=rest_ms, clock=self._clock, next_due=next_due)
         step = partial(looks.at, duty) if rest_ms else duty
         while True:
             done = 0

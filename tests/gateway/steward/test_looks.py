@@ -13,8 +13,9 @@ from gateway.ledger.derived.board_duties import BoardDuty, DueDuty, noted
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.schema import outbox
 from gateway.ledger.transaction import Query
+from gateway.runtime.lanes import ALL_LANES
 from gateway.steward import fencing
-from gateway.steward.looks import LOOK_MS, Looks
+from gateway.steward.looks import LOOK_MS, REST_MS, Looks
 from tests.support.clock import ShiftedClock
 from tests.support.deployment import eventually
 from tests.support.duty import Duty
@@ -189,6 +190,53 @@ async def test_a_duty_that_found_nothing_rests_until_a_commit(duty: Duty, monkey
     await duty.append("run-1")
     await eventually(lambda: len(calls) > 1)
     running.cancel()
+
+
+async def test_a_duty_that_found_nothing_looks_at_lanes_that_are_its_own_since(duty: Duty):
+    """It rested with a version of the ledger in which they were its own already."""
+    calls: list[frozenset[int]] = []
+    leases = duty.steward.leases
+    leases.is_kept = True  # and it has none
+
+    async def idle() -> int:
+        calls.append(leases.lanes_held())
+        return 0
+
+    running = asyncio.create_task(duty.steward._for_ever(idle, 0.01, rest_ms=3_600_000))
+    await eventually(lambda: bool(calls))
+    leases.is_kept = False  # and it works on all of them
+    await eventually(lambda: len(calls) > 1)
+    assert [frozenset(), ALL_LANES] == calls
+    running.cancel()
+
+
+async def test_duties_rest_as_long_as_what_they_wait_for_allows(duty: Duty, monkeypatch: pytest.MonkeyPatch):
+    """What may be due by time or by Redis is looked at each second, and nothing rests that has no reason to."""
+    rests: dict[str, tuple[int, str]] = {}
+
+    async def noted(
+        work: Any, _pause_s: float, _lease: object = None, *, rest_ms: int = 0, next_due: Any = None
+    ) -> None:
+        rests[work.__name__] = (rest_ms, next_due.__name__ if next_due else "")
+
+    async def kept() -> None:
+        pass
+
+    monkeypatch.setattr(duty.steward, "_for_ever", noted)
+    monkeypatch.setattr(duty.steward.leases, "keep", kept)
+    monkeypatch.setattr(duty.steward.presence, "keep", kept)
+    await duty.steward.run()
+    assert {
+        "derive_from_changes": (LOOK_MS, ""),
+        "derive_from_log": (REST_MS, ""),
+        "deliver": (LOOK_MS, ""),
+        "project": (LOOK_MS, "next_projection"),
+        "recall": (REST_MS, "next_recall"),
+        "see_to_top": (REST_MS, "next_top"),
+        "roll_up": (REST_MS, ""),
+    } == {name: rest for name, rest in rests.items() if rest != (0, "")}
+    assert {"dispatch", "reconcile", "see_to_cold", "seal", "end_reveals"} < rests.keys()
+    assert (1_000, 5_000, LOOK_MS) == (LOOK_MS, REST_MS, duty.steward._dispatcher._looks._longest_ms)
 
 
 def _counted_reads(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
