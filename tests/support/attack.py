@@ -51,6 +51,13 @@ async def refuse(harness: Harness, hostile: Request | bytes, *expected: tuple[in
     return answer
 
 
+def assert_reused(operation: str, answer: Answer) -> None:
+    """The request was refused for its operation id, which has stood for other content, and told by that id."""
+    assert (422, "idempotency-mismatch") == (answer.status, answer.problem), answer.raw
+    assert answer.body["detail"].startswith(f"{operation}: ")
+    assert answer.body["detail"].endswith("take a new one")
+
+
 async def accept(harness: Harness, request: Request) -> Answer:
     """The S01 control: the honest request passes, for the first time."""
     before = await rows(harness)

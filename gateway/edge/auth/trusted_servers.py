@@ -133,16 +133,20 @@ def _forbidden_or_invalid(edge: Edge, signed: SignedRequest) -> Problem:
 
 
 @contextmanager
-def ledger_refusals_as_problems() -> Iterator[None]:
-    """Turn the ledger's refusals of a whole server request into problems."""
+def ledger_refusals_as_problems(operation: str = "") -> Iterator[None]:
+    """Turn the ledger's refusals of a whole server request into problems.
+
+    `operation` is the id of a request that the ledger refuses if its id was used for other content.
+    """
     try:
         yield
     except KeyRevoked:
         raise signatures.invalid_signature() from None
     except NonceReused:
         raise Problem(ProblemType.NONCE_REUSED, signatures.FRESH_NONCE) from None
-    except OperationReused as error:
-        raise Problem(ProblemType.IDEMPOTENCY_MISMATCH, str(error)) from None
+    except OperationReused:
+        detail = f"{operation}: this operation id was used before, with other content; take a new one"
+        raise Problem(ProblemType.IDEMPOTENCY_MISMATCH, detail) from None
 
 
 def operation_submission(key_id: str, operation: str) -> str:

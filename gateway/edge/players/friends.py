@@ -80,7 +80,7 @@ async def replace_friends(request: web.Request) -> web.Response:
     server, body = await read_signed(request, LIST_BODY, authenticate_for_every_board)
     new = parse_body(body, bodies.NewFriends)
     wanted = set(new.friends) - {player}
-    with ledger_refusals_as_problems():
+    with ledger_refusals_as_problems(new.operation):
         is_new = await edge.ledger.write(_replacement(server, new.operation, player, wanted))
     if is_new:
         await _show(edge, await edge.ledger.read(stored.friends_of(player), ReadKind.PLAYERS))

@@ -54,7 +54,7 @@ async def write_join(request: web.Request) -> web.Response:
     edge, board = request.app[EDGE], await _joinable(request)
     server, body = await read_signed(request, SMALL_BODY, partial(authenticate, board=board))
     new = parse_body(body, bodies.NewJoin)
-    with ledger_refusals_as_problems():
+    with ledger_refusals_as_problems(new.operation):
         is_new = await edge.ledger.write(_operation(board, server, new))
     await show_joined(edge.ledger, edge.index.of(board), new.player, now_ms=edge.clock())
     now = await edge.ledger.read(stored.has_joined(board.name, new.player), ReadKind.PLAYERS)

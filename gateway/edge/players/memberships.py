@@ -55,7 +55,7 @@ async def write_membership(request: web.Request) -> web.Response:
     server, body = await read_signed(request, SMALL_BODY, partial(authenticate, board=board))
     new = parse_body(body, bodies.NewMembership)
     _refuse_undeclared(board, new.segments, ProblemType.SCHEMA_VIOLATION)
-    with ledger_refusals_as_problems():
+    with ledger_refusals_as_problems(new.operation):
         is_new = await edge.ledger.write(_operation(board, server, new))
     now = await edge.ledger.read(stored.membership_of(board.name, new.player), ReadKind.PLAYERS)
     await _show(edge, board, now)

@@ -77,7 +77,7 @@ async def operate_boards(request: web.Request) -> web.Response:
     operation, values = _parsed(body)
     batch = _Batch(family, server, values)
     await batch.look_for_assets(edge)
-    with ledger_refusals_as_problems():
+    with ledger_refusals_as_problems(operation):
         done = await edge.ledger.write(batch.performed_once(operation, _content_of(family, values)))
     edge.catalogue.forget(board.board for board in done.boards if board)
     if done.is_new:
