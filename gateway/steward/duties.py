@@ -170,7 +170,13 @@ class Steward:
                 self._for_ever(self.derive_from_changes, POLL_S * 10, DutyLease.DERIVATIONS, rest_ms=LOOK_MS)
             )
             group.create_task(
-                self._for_ever(self.deliver, POLL_S * 10, DutyLease.DELIVERIES, rest_ms=LOOK_MS)
+                self._for_ever(
+                    self.deliver,
+                    POLL_S * 10,
+                    DutyLease.DELIVERIES,
+                    rest_ms=LOOK_MS,
+                    next_due=self._derivations.sender.next_due,
+                )
             )
             group.create_task(self._for_ever(self.repair_derived, REPAIR_S, DutyLease.DERIVATIONS))
             group.create_task(self._for_ever(self.dispatch, POLL_S, DutyLease.DISPATCH))
@@ -204,7 +210,15 @@ class Steward:
                     next_due=self._in_outbox.next_recall,
                 )
             )
-            group.create_task(self._for_ever(self.roll_up, ROLLUP_S, DutyLease.ROLLUPS, rest_ms=REST_MS))
+            group.create_task(
+                self._for_ever(
+                    self.roll_up,
+                    ROLLUP_S,
+                    DutyLease.ROLLUPS,
+                    rest_ms=REST_MS,
+                    next_due=self._rollups.next_due,
+                )
+            )
             group.create_task(self._for_ever(self.follow_rules, RULES_S, DutyLease.ROLLUPS))
             group.create_task(self._for_ever(self.open_boards, BOARDS_S, DutyLease.BOARDS))
             group.create_task(self._for_ever(self.close_boards, BOARDS_S, DutyLease.BOARDS))

@@ -11,10 +11,7 @@ from policies.windows import FOREVER_MS
 T = TypeVar("T")
 
 LOOK_MS: Final = 1_000
-"""Time after which a look is repeated at the latest: what Redis brings is not committed.
-
-The next try of a webhook is late by as much.
-"""
+"""Time after which a look is repeated at the latest: what Redis brings is not committed."""
 
 REST_MS: Final = 5_000
 """The same for looks that find nothing but what a commit has brought."""

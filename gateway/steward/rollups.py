@@ -30,6 +30,7 @@ class RollupKeeper:
         self._failures = failures
         self._clock = clock
         self._last = BEFORE_ALL
+        self._is_due = False
         self._failing: set[str] = set()
         self._failed: set[str] = set()
 
@@ -43,11 +44,16 @@ class RollupKeeper:
         if not due and self._last != BEFORE_ALL:
             self._end_round()
             due = await self._ledger.read(changes_due(SLICE))
+        self._is_due = bool(due)
         self._last = due[-1] if len(due) == SLICE else BEFORE_ALL
         followed = sum([await self._has_followed(change) for change in due])
         if self._last == BEFORE_ALL:
             self._end_round()
         return followed
+
+    async def next_due(self) -> int | None:
+        """Return when the next windows are due: now if the last step had any, which may have failed."""
+        return self._clock() if self._is_due else None
 
     def _end_round(self) -> None:
         """Clear the failures of boards of which no window failed since the last time."""

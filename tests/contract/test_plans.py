@@ -100,6 +100,7 @@ MEANT = {
     "seals.chain._LAST": ("scan", NEWEST),
     "seals.chain._SEALED_TO": ("scan", NEWEST),
     "derived.webhooks._ALL": ("scan sort", OPERATORS),
+    "derived.webhooks._NEXT": ("coarse", FIRST_OF_KIND),
     "derived.webhooks._REMOVE_DELIVERIES": ("coarse", "an operator removes an endpoint, with what it was still to be told"),
     "derived.webhooks._RETRY": ("coarse", "an operator has dead deliveries tried again, all of an endpoint's"),
     "derived.webhooks._PRUNE": ("coarse", "the steward's, of deliveries that ended long ago"),

@@ -77,6 +77,7 @@ class Sender:
         self._resolver = resolver
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._pruned_at_ms = 0
+        self._due_at_ms: int | None = None
 
     async def step(self) -> int:
         """Begin to deliver, and return to how many endpoints; it goes on after this returns.
@@ -84,14 +85,23 @@ class Sender:
         Raises LedgerUnavailable.
         """
         await self._prune()
-        begun = 0
+        begun, waiting = 0, list[int]()
         for webhook in await self._ledger.read(webhooks.all_webhooks):
-            if webhook.disabled_at_ms is not None or webhook.webhook_id in self._tasks:
+            if webhook.disabled_at_ms is not None:
                 continue
-            if await self._ledger.read(webhooks.has_due(webhook.webhook_id, now_ms=self._clock())):
+            due_at_ms = await self._ledger.read(webhooks.next_due(webhook.webhook_id))
+            if due_at_ms is None:
+                continue
+            waiting.append(due_at_ms)
+            if due_at_ms <= self._clock() and webhook.webhook_id not in self._tasks:
                 self._begin(webhook)
                 begun += 1
+        self._due_at_ms = min(waiting, default=None)
         return begun
+
+    async def next_due(self) -> int | None:
+        """Return when the first delivery that the last step left is due, None if it left none."""
+        return self._due_at_ms
 
     async def idle(self) -> None:
         """Wait until nothing is being delivered."""

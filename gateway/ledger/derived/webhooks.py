@@ -107,6 +107,11 @@ _DUE = Query(
     .order_by(_d.due_at_ms)
     .limit(bindparam("count"))
 )
+_NEXT = Query(
+    select(func.min(_d.due_at_ms)).where(
+        _d.state == DeliveryState.PENDING.value, _d.webhook_id == bindparam("id")
+    )
+)
 _LEASE = Query(
     update(deliveries)
     .where(_d.webhook_id == bindparam("id"), _d.event_id == bindparam("event"))
@@ -233,11 +238,12 @@ def lease_due(webhook_id: str, *, now_ms: int, until_ms: int, count: int) -> Ope
     return work
 
 
-def has_due(webhook_id: str, *, now_ms: int) -> Operation[bool]:
-    """Return whether a delivery is due for an endpoint."""
+def next_due(webhook_id: str) -> Operation[int | None]:
+    """Return when the next delivery to an endpoint is due, None if none waits."""
 
-    async def work(tx: Transaction) -> bool:
-        return bool(await tx.rows(_DUE, id=webhook_id, now_ms=now_ms, count=1))
+    async def work(tx: Transaction) -> int | None:
+        [[due_at_ms]] = await tx.rows(_NEXT, id=webhook_id)
+        return None if due_at_ms is None else int(due_at_ms)
 
     return work
 

@@ -192,8 +192,9 @@ async def test_a_failure_is_tried_again_later_with_the_same_id(stage, receiver):
     receiver.status = 500
     for tries in (1, 2, 3):
         await deliver(derivations)
-        await deliver(derivations)  # not due yet
+        assert 0 == await derivations.sender.step()  # not due yet
         [waiting] = await stage.queued(endpoint)
+        assert waiting.due_at_ms == await derivations.sender.next_due()
         assert (tries, "500") == (waiting.tries, waiting.outcome)
         pause = waiting.due_at_ms - stage.clock()
         assert 4 ** (tries - 1) * 1_500 < pause <= 4 ** (tries - 1) * 5_000
@@ -332,8 +333,11 @@ async def test_deliveries_to_an_endpoint_that_is_being_told_begin_once(stage, re
     assert 1 == await derivations.sender.step()
     await receiver.arrived(1)
     assert 0 == await derivations.sender.step()
+    assert await derivations.sender.next_due() <= stage.clock()  # for what waits, not what is on its way
     receiver.held.set()
     await derivations.sender.idle()
+    assert 0 == await derivations.sender.step()
+    assert await derivations.sender.next_due() is None
     assert (2, 1) == (len(receiver.received), receiver.most_at_once)
 
 

@@ -382,12 +382,14 @@ def test_a_window_that_keeps_failing_is_named_though_others_of_its_board_do_not(
             for _ in range(4):
                 asyncio.run(keeper.step())
             named.append(failures.now())
+            assert NOON_MS == asyncio.run(keeper.next_due())  # a steward does not rest while a window waits
     assert [("roll_up:track.a",)] * 4 == named
     assert 1 == len([each for each in logs if each["event"] == "duty_failed"])
     failing.clear()
     for _ in range(4):
         asyncio.run(keeper.step())
     assert () == failures.now()
+    assert asyncio.run(keeper.next_due()) is None
 
 
 def test_players_beyond_the_scale_and_worse_runs_cost_no_comparison():

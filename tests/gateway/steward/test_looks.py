@@ -217,7 +217,7 @@ async def test_duties_rest_as_long_as_what_they_wait_for_allows(duty: Duty, monk
     async def noted(
         work: Any, _pause_s: float, _lease: object = None, *, rest_ms: int = 0, next_due: Any = None
     ) -> None:
-        rests[work.__name__] = (rest_ms, next_due.__name__ if next_due else "")
+        rests[work.__name__] = (rest_ms, next_due.__qualname__ if next_due else "")
 
     async def kept() -> None:
         pass
@@ -229,11 +229,11 @@ async def test_duties_rest_as_long_as_what_they_wait_for_allows(duty: Duty, monk
     assert {
         "derive_from_changes": (LOOK_MS, ""),
         "derive_from_log": (REST_MS, ""),
-        "deliver": (LOOK_MS, ""),
-        "project": (LOOK_MS, "next_projection"),
-        "recall": (REST_MS, "next_recall"),
-        "see_to_top": (REST_MS, "next_top"),
-        "roll_up": (REST_MS, ""),
+        "deliver": (LOOK_MS, "Sender.next_due"),
+        "project": (LOOK_MS, "OutboxDuties.next_projection"),
+        "recall": (REST_MS, "OutboxDuties.next_recall"),
+        "see_to_top": (REST_MS, "LedgerDuties.next_top"),
+        "roll_up": (REST_MS, "RollupKeeper.next_due"),
     } == {name: rest for name, rest in rests.items() if rest != (0, "")}
     assert {"dispatch", "reconcile", "see_to_cold", "seal", "end_reveals"} < rests.keys()
     assert (1_000, 5_000, LOOK_MS) == (LOOK_MS, REST_MS, duty.steward._dispatcher._looks._longest_ms)
