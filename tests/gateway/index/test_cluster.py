@@ -16,6 +16,7 @@ from gateway.edge.health.probes import Probes
 from gateway.index import keys
 from gateway.index.cluster import keys_by_server, scan
 from gateway.index.connection import _cluster_of, connect, refuse_evicting
+from gateway.index.gathered_commands import Command, GatheredCommands
 from gateway.index.lane_stream import grown_after, newest_ids
 from gateway.index.scripts import Script, index_boundary
 from gateway.index.transactions import transact
@@ -226,6 +227,22 @@ async def test_keys_are_grouped_by_the_server_that_has_them(client: Redis, valke
     single = connect(valkey.url, timeout_ms=100)
     assert [streams] == await keys_by_server(single, streams)
     await single.aclose()
+
+
+async def test_commands_that_are_sent_together_fail_with_their_own_server(cluster: ValkeyCluster):
+    """A server that does not answer in time is none for its own boards, and the others' have their answers."""
+    paused = cluster.master_of("tiny")
+    other = next(name for name in map(str, range(100)) if cluster.master_of(name) is not paused)
+    hasty = connect(cluster.url, timeout_ms=300)
+    commands = GatheredCommands(hasty)
+    asked = [[Command(("SET", keys.sentinel(name), name))] for name in ("tiny", other)]
+    assert [[True]] * 2 == await asyncio.gather(*map(commands.answers, asked))
+    paused.redis.execute_command("CLIENT", "PAUSE", 600)
+    asked = [[Command(("GET", keys.sentinel(name)))] for name in ("tiny", other, "tiny")]
+    answers = await asyncio.gather(*map(commands.answers, asked), return_exceptions=True)
+    assert [True, [other], True] == [isinstance(each, Exception) or each for each in answers]
+    await hasty.aclose()
+    paused.redis.execute_command("CLIENT", "UNPAUSE")
 
 
 async def test_readiness_asks_each_node_once_also_where_no_board_has_a_file(
