@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 
 def printable(text: str) -> str:
     """Return `text` with escapes for what UTF-8 cannot encode, as in the name of a file that is not UTF-8."""
@@ -17,6 +19,14 @@ class ScoregateError(Exception):
 
 class PolicyError(ScoregateError):
     """A policy file is wrong."""
+
+
+class NoPolicies(PolicyError):
+    """A folder has no policies."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(f"{folder}: expected a directory with at least one policy file (*.yaml)")
+        self.folder = folder
 
 
 class SettingRefused(ValueError):

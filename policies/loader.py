@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from policies.board import Board, Simulator
 from policies.digests import digest_of, sha256_of, simulator_digest
 from policies.document import PolicyDocument, read_document
-from policies.errors import PolicyError, SettingRefused
+from policies.errors import NoPolicies, PolicyError, SettingRefused
 from policies.family import Family
 from policies.family_policy import FamilyPolicy
 from policies.model import Policy
@@ -92,7 +92,7 @@ def load_policies(directory: Path) -> Policies:
     """
     paths = sorted(directory.glob("*.yaml")) if directory.is_dir() else []
     if not paths:
-        raise PolicyError(f"{directory}: expected a directory with at least one policy file (*.yaml)")
+        raise NoPolicies(directory)
     boards, families, digests = dict[str, Board](), dict[str, Family](), _Digests()
     rollups: list[tuple[PolicyDocument, Board]] = []
     for path in paths:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+import os
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
-from policies.errors import ScoregateError
+from policies.errors import NoPolicies, ScoregateError
 from scoregate.commands.backup import backup
 from scoregate.commands.common import fail, own_version
 from scoregate.commands.demo import demo
@@ -73,6 +75,8 @@ def main() -> None:
     write_privately()
     try:
         app()
+    except NoPolicies as error:
+        fail(_with_variable(error))
     except ScoregateError as error:
         fail(str(error))
     except Exception as error:
@@ -80,6 +84,14 @@ def main() -> None:
         if sentence is None:
             raise
         fail(sentence)
+
+
+def _with_variable(error: NoPolicies) -> str:
+    """Return what the folder lacks, behind the variable if that is what names the folder."""
+    from scoregate.deployment_settings import VARIABLE
+
+    named = os.environ.get(VARIABLE)
+    return f"{VARIABLE}: {error}" if named and Path(named) == error.folder else str(error)
 
 
 def _outside_fault(error: Exception) -> str | None:

@@ -319,7 +319,7 @@ def test_a_part_ends_when_its_terminal_is_closed(tmp_path: Path, valkey: ValkeyS
         ({"SCOREGATE_MASTER_KEY": "c2hvcnQ="}, "at least 32 bytes"),
         ({"SCOREGATE_TRUSTED_PROXIES": "proxy.local"}, "SCOREGATE_TRUSTED_PROXIES"),
         ({"SCOREGATE_LEDGER_URL": "mysql://x"}, "sqlite:///"),
-        ({"SCOREGATE_POLICIES_DIR": "/nonexistent"}, "at least one policy file"),
+        ({"SCOREGATE_POLICIES_DIR": "/nonexistent"}, "SCOREGATE_POLICIES_DIR: /nonexistent: expected a dir"),
     ],
 )
 def test_a_wrong_setting_is_one_clear_line(tmp_path, environment, said):
