@@ -41,6 +41,33 @@ async def test_closing_gives_every_file_back(path: Path):
     assert [] == open_files(path)
 
 
+async def test_a_version_is_told_without_opening_the_file(
+    ledger: SqliteLedger, monkeypatch: pytest.MonkeyPatch
+):
+    """It is asked on the event loop, which must wait for nobody's lock."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise sqlite3.OperationalError("database is locked")
+
+    monkeypatch.setattr(sqlite3, "connect", refused)
+    assert await ledger.version() == await ledger.version()
+
+
+async def test_a_ledger_that_is_not_open_has_no_version(path: Path):
+    """Whoever asks is told, and no connection is made that nobody closes."""
+    with pytest.raises(LedgerUnavailable):
+        await SqliteLedger(path).version()
+    assert [] == open_files(path)
+
+
+async def test_a_file_that_is_no_database_is_left_alone(path: Path):
+    """It is not open any more, however long somebody looks at the error."""
+    await asyncio.to_thread(path.write_bytes, b"no database" * 1000)
+    with pytest.raises(LedgerUnavailable) as raised:
+        await SqliteLedger(path).open()
+    assert [] == open_files(path), raised
+
+
 async def test_every_commit_is_on_the_disk_before_it_is_told(ledger: SqliteLedger, path: Path):
     """Of the connection that writes, also in a file that exists: FULL syncs the log of each commit."""
     with closing(ledger._create()) as connection:

@@ -73,17 +73,20 @@ class SqliteReads:
         finally:
             watch.is_abandoned = True
 
+    def watch(self) -> None:
+        """Open the connection that tells versions. Raises sqlite3.Error."""
+        watching = self._opened()
+        watching.execute("PRAGMA busy_timeout=0")  # from here on the caller may be an event loop
+        self._watching = watching
+
     def version(self) -> int:
         """Return SQLite's count of other connections' commits. Raises LedgerUnavailable.
 
         It asks on the caller's thread: it takes some microseconds in memory, and a hop to a thread a hundred.
         """
+        if self._watching is None:
+            raise LedgerUnavailable("the ledger is not open")
         try:
-            if self._watching is None:
-                self._watching = self._connect()
-                self._watching.execute("PRAGMA query_only=ON")
-                self._watching.execute("PRAGMA busy_timeout=0")  # the caller may be an event loop
-                self._connections.append(self._watching)
             [version] = self._watching.execute("PRAGMA data_version").fetchone()
         except sqlite3.Error as error:
             raise LedgerUnavailable(str(error)) from error
@@ -99,9 +102,13 @@ class SqliteReads:
     def _read(self, work: Operation[T], watch: _Watch) -> T:
         connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if connection is None:
-            connection = self._local.connection = self._connect()
-            connection.execute("PRAGMA query_only=ON")
-            self._connections.append(connection)
+            connection = self._local.connection = self._opened()
         connection.set_progress_handler(watch.is_over, STEPS)
         with transaction(connection, "BEGIN"):
             return drive(work(SqliteTransaction(connection)))
+
+    def _opened(self) -> sqlite3.Connection:
+        connection = self._connect()
+        self._connections.append(connection)
+        connection.execute("PRAGMA query_only=ON")
+        return connection

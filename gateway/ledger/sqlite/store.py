@@ -107,13 +107,17 @@ class SqliteLedger(GroupedWrites):
     def _connect(self, busy_timeout_s: float | None = None) -> sqlite3.Connection:
         connection = sqlite3.connect(
             self._path,
-            timeout=busy_timeout_s or self._busy_timeout_s,
+            timeout=self._busy_timeout_s if busy_timeout_s is None else busy_timeout_s,
             isolation_level=None,
             check_same_thread=False,
             cached_statements=256,
         )
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=FULL")
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=FULL")
+        except BaseException:
+            connection.close()  # an open file cannot be copied
+            raise
         return connection
 
     def _create(self) -> sqlite3.Connection:
@@ -122,6 +126,7 @@ class SqliteLedger(GroupedWrites):
         connection = self._connect(CREATED_S)
         try:
             self._bring_up_to_date(connection)
+            self._reads.watch()
         except BaseException:
             connection.close()  # an open file cannot be copied
             raise
