@@ -18,7 +18,6 @@ from gateway.index import keys
 from gateway.index.cluster import RAW, scan
 from gateway.index.gathered_commands import Command, GatheredCommands
 from gateway.index.ranges import window_key
-from gateway.index.residency import ResidencyState
 from gateway.index.scripts import Script, index_boundary
 from gateway.index.transactions import transact
 from policies.ranking import Ranking
@@ -56,14 +55,6 @@ class Inspection:
         with index_boundary():
             [is_whole] = await self._commands.answers([Command(("EXISTS", keys.sentinel(self.board)))])
         return bool(is_whole)
-
-    async def residency(self) -> ResidencyState:
-        """Return whether the board is whole, cold, or in use."""
-        board = self.board
-        marks = (keys.sentinel(board), keys.cold(board), keys.used(board))
-        with index_boundary():
-            answers = await self._commands.answers([Command(("EXISTS", key)) for key in marks])
-        return ResidencyState(*map(bool, answers))
 
     async def scan(self, count: int) -> AsyncGenerator[list[bytes], None]:
         """Yield lists of the board's keys; Redis visits about `count` of all its keys for each."""

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from redis.asyncio import Redis
 
 from gateway.index import keys
+from gateway.index.gathered_commands import Command, GatheredCommands
 from gateway.index.scripts import Script, index_boundary
 from gateway.runtime.lanes import lane_of
 from policies.model import Policy
@@ -79,14 +80,14 @@ class Residency:
             self._noted_s = before_s
             raise
 
-    async def state(self) -> ResidencyState:
-        """Return the current state."""
+    async def state(self, commands: GatheredCommands | None = None) -> ResidencyState:
+        """Return the current state, asked together with other `commands`."""
         board = self._board
+        marks = (keys.sentinel(board), keys.cold(board), keys.used(board))
         with index_boundary():
-            async with self._client.pipeline(transaction=False) as pipe:
-                for key in (keys.sentinel(board), keys.cold(board), keys.used(board)):
-                    pipe.exists(key)
-                return ResidencyState(*map(bool, await pipe.execute()))
+            asked = [Command(("EXISTS", key)) for key in marks]
+            answers = await (commands or GatheredCommands(self._client)).answers(asked)
+        return ResidencyState(*map(bool, answers))
 
     @property
     def is_forgotten(self) -> bool:

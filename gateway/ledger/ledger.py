@@ -12,13 +12,10 @@ T = TypeVar("T")
 
 
 class LedgerReads(Protocol):
-    """What an audit needs of a ledger."""
+    """The reading half of a ledger, for duties and audits."""
 
-    async def read(self, work: Operation[T], kind: ReadKind = ReadKind.DUTIES) -> T:
-        """Return the result of `work` on one consistent snapshot.
-
-        Raises LedgerOverloaded if too many reads of its kind wait.
-        """
+    async def read(self, work: Operation[T], /) -> T:
+        """Return the result of `work` on one consistent snapshot."""
         ...
 
 
@@ -34,6 +31,13 @@ class Ledger(LedgerReads, Protocol):
 
     async def close(self) -> None:
         """Commit what is queued, then close."""
+        ...
+
+    async def read(self, work: Operation[T], kind: ReadKind = ReadKind.DUTIES) -> T:
+        """Return the result of `work` on one consistent snapshot.
+
+        Raises LedgerOverloaded if too many reads of its kind wait.
+        """
         ...
 
     async def append(self, new: NewSubmission) -> Receipt:

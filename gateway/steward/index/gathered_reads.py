@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
+from gateway.ledger.ledger import LedgerReads
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.runtime.gathering import Gathering
 from policies.errors import LedgerUnavailable
@@ -12,18 +13,10 @@ from policies.errors import LedgerUnavailable
 T = TypeVar("T")
 
 
-class Reads(Protocol):
-    """The reading half of a ledger."""
-
-    async def read(self, work: Operation[T], /) -> T:
-        """Return the result of `work` on one consistent snapshot."""
-        ...
-
-
 class GatheredReads:
     """Reads for several callers at once, each as consistent as alone. Raises what the ledger raises."""
 
-    def __init__(self, ledger: Reads) -> None:
+    def __init__(self, ledger: LedgerReads) -> None:
         self._ledger = ledger
         self._gathering: Gathering[Operation[Any], Any] = Gathering(self._read_all)
 

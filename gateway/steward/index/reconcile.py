@@ -10,13 +10,13 @@ from gateway.index.board_index import BoardIndex
 from gateway.index.gathered_commands import GatheredCommands
 from gateway.index.inspection import Inspection
 from gateway.index.residency import ResidencyState
-from gateway.ledger.ledger import Ledger
+from gateway.ledger.ledger import Ledger, LedgerReads
 from gateway.runtime.clock import Clock
 from gateway.runtime.concurrency import in_turns
 from gateway.runtime.telemetry import INDEX_DIFFERENCES, Event, label_of, logger
 from gateway.steward.index.comparison import aspects_of
 from gateway.steward.index.comparison.difference import Aspect, BoardView, Difference, Subjects, Walk, confirm
-from gateway.steward.index.gathered_reads import GatheredReads, Reads
+from gateway.steward.index.gathered_reads import GatheredReads
 from gateway.steward.index.rebuild import Rebuilder
 from policies.errors import RebuildRefused
 from policies.model import Policy
@@ -43,14 +43,15 @@ class Reconciler:
         policy: Policy,
         *,
         clock: Clock,
-        reads: Reads | None = None,
+        reads: LedgerReads | None = None,
         commands: GatheredCommands | None = None,
     ) -> None:
         self._board = policy.board
         self._index = index
-        self._inspection = Inspection(index.client, policy.board, commands)
+        self._commands = commands or GatheredCommands(index.client)
+        inspection = Inspection(index.client, policy.board, self._commands)
         self._rebuilder = Rebuilder(ledger, index, policy, clock=clock)
-        view = BoardView(reads or GatheredReads(ledger), index, self._inspection, policy, clock)
+        view = BoardView(reads or GatheredReads(ledger), index, inspection, policy, clock)
         self._shards = [part.inspection for part in view.parts() if part is not view]
         self._walks = [_EndlessWalk(aspect, walk) for aspect in aspects_of(view) for walk in aspect.walks()]
 
@@ -61,7 +62,7 @@ class Reconciler:
 
     async def residency(self) -> ResidencyState:
         """Return whether the board is whole, cold, or in use."""
-        return await self._inspection.residency()
+        return await self._index.residency.state(self._commands)
 
     async def step(self, state: ResidencyState | None = None) -> int:
         """Repair a slice of each walk, or rebuild the board if Redis was emptied; return how much changed.

@@ -11,9 +11,9 @@ from gateway.index.board_index import BoardIndex
 from gateway.index.inspection import Inspection
 from gateway.index.ranges import zsets_of
 from gateway.ledger import index_pages
+from gateway.ledger.ledger import LedgerReads
 from gateway.runtime.clock import Clock
 from gateway.shared_records import Standing
-from gateway.steward.index.gathered_reads import Reads
 from gateway.steward.index.readable_windows import readable_windows
 from policies.model import Policy
 from policies.windows import FOREVER_MS
@@ -80,7 +80,7 @@ class Difference:
 class BoardView:
     """One board as the ledger and as the index have it."""
 
-    ledger: Reads
+    ledger: LedgerReads
     index: BoardIndex
     inspection: Inspection
     policy: Policy
