@@ -31,9 +31,11 @@ class Round:
         """Do the duty on each of these boards and return the amount of work done.
 
         A board that has not finished its last step is passed over. Notes a board's failure.
-        Raises LedgerUnavailable.
+        Raises LedgerUnavailable: after all of them, since one board may have a damaged page, but once as many
+        as are at work at once had no ledger.
         """
-        done = self._collect()
+        refusals: list[LedgerUnavailable] = []
+        done = self._collect(refusals)
         started = []
         try:
             for name, step in steps.items():
@@ -41,7 +43,9 @@ class Round:
                     continue
                 while len(self._unfinished) >= AT_ONCE:
                     await asyncio.wait(self._unfinished.values(), return_when=asyncio.FIRST_COMPLETED)
-                    done += self._collect()
+                    done += self._collect(refusals)
+                    if len(refusals) >= AT_ONCE:
+                        raise refusals[0]
                 self._unfinished[name] = task = asyncio.ensure_future(step())
                 started.append(task)
             if started:
@@ -49,7 +53,10 @@ class Round:
         except asyncio.CancelledError:
             await self.aclose()
             raise
-        return done + self._collect()
+        done += self._collect(refusals)
+        if refusals:
+            raise refusals[0]
+        return done
 
     async def aclose(self) -> None:
         """Cancel the unfinished boards."""
@@ -59,25 +66,23 @@ class Round:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._unfinished.clear()
 
-    def _collect(self) -> int:
-        """Return what the steps that have finished did. Raises LedgerUnavailable once for all of them."""
-        done, refusal = 0, None
+    def _collect(self, refusals: list[LedgerUnavailable]) -> int:
+        """Return what the steps that have finished did, and add those to `refusals` that had no ledger."""
+        done = 0
         for name, task in list(self._unfinished.items()):
             if task.done():
                 del self._unfinished[name]
                 try:
                     done += self._result_of(name, task)
                 except LedgerUnavailable as error:
-                    refusal = error
-        if refusal:
-            raise refusal
+                    refusals.append(error)
         return done
 
     def _result_of(self, name: str, task: asyncio.Task[int]) -> int:
         try:
             done = task.result()
         except LedgerUnavailable:
-            raise  # no other board can reach it either
+            raise
         except LeaseLost:
             return 0  # another steward does this board's duties now
         except Exception as error:  # noqa: BLE001 - a board's failure must not stop the others

@@ -273,6 +273,26 @@ async def test_B03_a_round_ends_when_there_is_no_ledger():
     assert 0 == await turns.step({})
 
 
+async def test_a_board_whose_pages_are_damaged_keeps_no_other_from_its_turn():
+    """Its ledger is there for the others; that it was not for one is told once they have had their turns."""
+    tried: list[str] = []
+
+    def step(name: str) -> Step:
+        async def work() -> int:
+            tried.append(name)
+            if name == "b0":
+                raise LedgerUnavailable("database disk image is malformed")
+            return 1
+
+        return work
+
+    names = [f"b{number}" for number in range(4 * AT_ONCE)]
+    turns = Round("archive", Failures())
+    with pytest.raises(LedgerUnavailable):
+        await turns.step({name: step(name) for name in names})
+    assert names == tried
+
+
 async def test_boards_have_their_turns_side_by_side_and_no_more_than_a_few():
     """Each waits for its database most of the time; those that take long leave less room for the others."""
     at_work, seen, may_end = set[str](), list[int](), asyncio.Event()
