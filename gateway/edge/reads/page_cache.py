@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version as installed_version
 from typing import Final
 
+import orjson
 from aiohttp import web
 from multidict import CIMultiDict
 
@@ -31,6 +32,9 @@ CACHE_BYTES: Final = 32 * 2**20
 
 _OVERHEAD_BYTES: Final = 2048
 """Memory that a page takes beside its target and its body."""
+
+_BOARD_BYTES: Final = 4096
+"""Memory of a family's board, beside its metadata and parameters, which its page keeps from being let go."""
 
 _SHARED: Final = {"Cache-Control": "public, max-age=0, must-revalidate"}
 _SOFTWARE: Final = installed_version("scoregate")
@@ -72,7 +76,7 @@ class CachedPage:
         # Other software or another policy may render it differently under the same version.
         facts = f"{_SOFTWARE}\n{board.digest}\n{window}\n{target}"
         self._stem = hashlib.blake2b(facts.encode(), digest_size=6).hexdigest()
-        self._own_bytes = _OVERHEAD_BYTES + len(target)
+        self._own_bytes = _OVERHEAD_BYTES + len(target) + _size_of(board)
 
     def tag(self, version: Version) -> str:
         """Return the entity tag of the page under a version."""
@@ -82,6 +86,14 @@ class CachedPage:
     def size_bytes(self) -> int:
         """Return the memory that it takes."""
         return self._own_bytes + (len(self.latest.body) if self.latest else 0)
+
+
+def _size_of(board: Board) -> int:
+    """Return about how much memory a page takes for its board (bytes), none for one of a file."""
+    if board.opened is None:
+        return 0
+    # A small dictionary takes some times as much as its JSON.
+    return _BOARD_BYTES + 4 * len(orjson.dumps(dict(board.opened.metadata))) + len(board.opened.parameters)
 
 
 class PageCache:

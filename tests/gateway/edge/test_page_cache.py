@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import tracemalloc
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import orjson
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
@@ -20,13 +24,14 @@ from gateway.index import keys
 from gateway.index.board_index import BoardIndex
 from gateway.index.inspection import Inspection
 from gateway.shared_records import Change
-from policies.loader import Board
+from policies.loader import Board, load_policies
+from policies.opened_board import OpenedBoard
 from policies.vocabulary import State
 from tests.gateway.edge.conftest import KINDS
 from tests.gateway.edge.test_cursors import change, whole  # noqa: F401 - a fixture
 from tests.gateway.edge.test_readers import VAULT, filled
 from tests.support.harness import Answer, Harness, running_harness
-from tests.support.policies import a_policy, write_policies
+from tests.support.policies import a_family, a_policy, write_policies
 from tests.support.standings import a_standing
 
 PAGES = ["/entries", "/entries?window=daily&limit=2", "/entries/p2", "/entries/p2/around?radius=1"]
@@ -350,6 +355,36 @@ async def test_the_least_read_page_is_given_up(harness: Harness, index: BoardInd
     page = cache.remember(requests[2], harness.edge.catalogue.of_files["vault"], "alltime", render)
     await cache.answer(requests[2], page)
     assert [True, False, True] == [await cache.page_of(each) is not None for each in requests]
+
+
+@pytest.mark.parametrize("metadata", [{}, {f"field-{number}": "x" * 9 for number in range(150)}])
+async def test_what_a_cache_counts_for_pages_of_a_family_s_boards_is_what_they_take(
+    harness: Harness, tmp_path: Path, metadata: dict[str, Any]
+):
+    """Each keeps its board from being let go, however many other boards are read."""
+    write_policies(tmp_path / "families", a_family())
+    family = load_policies(tmp_path / "families").families["track"]
+    cache, app = PageCache(), {EDGE: harness.edge}
+    requests = [a_request(harness, f"/v1/boards/track.b{number}/entries", app) for number in range(300)]
+
+    async def render(_board: Board) -> RenderedPage:
+        return RenderedPage(b"")
+
+    stored = orjson.dumps(metadata)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before_bytes, _ = tracemalloc.get_traced_memory()
+        for number, request in enumerate(requests):
+            board = family.board(
+                OpenedBoard(f"track.b{number}", "track", f"Track {number}", orjson.loads(stored))
+            )
+            cache.remember(request, board, "alltime", partial(render, board))
+        gc.collect()
+        taken_bytes = tracemalloc.get_traced_memory()[0] - before_bytes
+    finally:
+        tracemalloc.stop()
+    assert taken_bytes < cache._size_bytes < 3 * taken_bytes
 
 
 async def test_a_page_that_was_given_up_as_it_was_drawn_takes_no_room(harness: Harness, index: BoardIndex):
