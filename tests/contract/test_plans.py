@@ -174,8 +174,8 @@ def test_F01_a_statement_that_takes_the_index_of_a_board_is_seen(monkeypatch: py
 def test_F01_every_statement_is_one_that_is_planned():
     """None is made while a request is served, but by functions whose every result is planned; no other text is sent.
 
-    What sends text of its own begins and ends transactions, looks at the schema, copies whole tables, or appends by the primary key, by the
-    unique index of submission ids, and by the newest event.
+    What sends text of its own begins and ends transactions, looks at the schema, marks and copies whole files or tables, shortens the log of
+    a file, or appends by the primary key, by the unique index of submission ids, and by the newest event.
     """
     at_start = {"standings.anchors._fold", "archive.freezing._copy", "judgement.learning._readings"}
     known = plans.MADE_BY_FUNCTIONS | {f"gateway.ledger.{each}" for each in at_start}
@@ -189,9 +189,11 @@ def test_F01_every_statement_is_one_that_is_planned():
         "postgres.transaction",
         "postgres.writer",
         "shape",
+        "sqlite.copy_mark",
         "sqlite.reads",
         "sqlite.store",
         "sqlite.transaction",
+        "sqlite.write_ahead_log",
         "sqlite.writer",
     )
     assert {f"gateway.ledger.{each}" for each in named} == plans.speakers()
