@@ -20,7 +20,7 @@ from tests.test_backup_postgres import POSTGRES, make_roles, settled
 
 async def test_the_page_is_followed_and_everything_goes_along(tmp_path: Path):
     """Killed on SQLite and started on PostgreSQL: the same board, the same answers, and new runs count."""
-    [copy_it, start_it] = examples(POSTGRES, "## Take your ledger along")
+    [copy_it, start_it, _go_back] = examples(POSTGRES, "## Take your ledger along")
     with running_postgres(is_prepared=False) as server, machine_in(tmp_path, server) as machine:
         await make_roles(server)
         async with player_on(machine) as player:

@@ -8,14 +8,14 @@ import os
 import re
 import signal
 import sqlite3
-import threading
 from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
+from queue import SimpleQueue
+from typing import Any, ClassVar
 
 import pytest
 from sqlalchemy import BigInteger, Column, LargeBinary
@@ -191,10 +191,10 @@ async def test_only_an_empty_database_is_copied_into(
 class Asked(sqlite3.Connection):
     """A connection that says when it is about to wait for a file."""
 
-    asking = threading.Event()
+    asking: ClassVar[SimpleQueue[None]] = SimpleQueue()
 
     def execute(self, *words: Any) -> sqlite3.Cursor:
-        self.asking.set()
+        self.asking.put(None)
         return super().execute(*words)
 
 
@@ -215,7 +215,7 @@ async def test_a_part_that_waits_for_the_end_of_the_copy_does_not_begin_on_the_f
             with monkeypatch.context() as patch:
                 patch.setattr("gateway.ledger.sqlite.store.sqlite3.connect", connect)
                 began.append(pool.submit(asyncio.run, begin()))
-                assert Asked.asking.wait(10)
+                Asked.asking.get(timeout=10)
             return source.keys
 
         await copy_ledger(source.path, url_of(target), start_a_part)

@@ -28,12 +28,12 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 @contextmanager
 def reading(path: Path, *, readers: int, hold_s: float) -> Iterator[list[str]]:
     """Have some read all the time, each beginning while others are in the middle of it; yield what failed."""
-    is_over, failed = threading.Event(), list[str]()
+    is_over, failed = False, list[str]()
 
     def read(number: int) -> None:
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             time.sleep(number * hold_s / readers)
-            while not is_over.is_set():
+            while not is_over:
                 try:
                     connection.execute("BEGIN")
                     connection.execute("SELECT count(*) FROM events").fetchone()
@@ -48,7 +48,7 @@ def reading(path: Path, *, readers: int, hold_s: float) -> Iterator[list[str]]:
     try:
         yield failed
     finally:
-        is_over.set()
+        is_over = True
         for thread in threads:
             thread.join()
 
