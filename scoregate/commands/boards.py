@@ -182,10 +182,13 @@ async def _refold(settings: Settings, name: str, screen: Console) -> None:
 async def _check_all(
     settings: Settings, names: Sequence[str], screen: Console, *, is_repaired: bool, is_json: bool
 ) -> bool:
-    """Compare boards with the ledger, print differences, and return whether there are none."""
+    """Compare boards with the ledger, print differences, and return whether there are none.
+
+    Raises the first failure to compare a part of a board, once all boards are printed.
+    """
     from gateway.steward.index.check import IN_FLIGHT_S, check
 
-    is_equal = True
+    is_equal, failure = True, None
     async with _open_stores(settings) as stores:
         async for board in stores.boards(names):
             # A search goes through all keys of the server, which would be once for each board of a family.
@@ -193,11 +196,13 @@ async def _check_all(
             checked = await check(
                 stores.view(board), is_repaired=is_repaired, in_flight_s=IN_FLIGHT_S, searches=searches
             )
-            is_equal = is_equal and not checked.differences
+            is_equal, failure = is_equal and not checked.differences, failure or checked.failure
             if is_json:
                 screen.file.write(_as_json(board.name, checked, is_repaired=is_repaired))
             else:
                 _print(screen, board.name, checked, is_repaired=is_repaired)
+    if failure:
+        raise failure
     return is_equal
 
 
@@ -240,6 +245,9 @@ def _line(difference: Difference) -> str:
 
 def _summary(board: str, checked: IndexReport, *, is_repaired: bool) -> str:
     count = len(checked.differences)
+    if checked.failure:
+        named = f"{count} differences repaired" if is_repaired else f"{count} differences"
+        return f"{board}: {named}, and a part that cannot be compared: {checked.failure}"
     if not count:
         return f"{board}: the index is what the ledger says"
     more = (
@@ -259,6 +267,6 @@ def _as_json(board: str, checked: IndexReport, *, is_repaired: bool) -> str:
         "board": board,
         "differences": [difference.as_dict() for difference in checked.differences],
         "is_complete": checked.is_complete,
-        "is_repaired": is_repaired and not checked.left,
+        "is_repaired": is_repaired and not checked.left and not checked.failure,
     }
     return orjson.dumps(facts).decode() + "\n"

@@ -116,6 +116,23 @@ def test_I26_check_ends_with_0_when_equal_and_1_when_not(house: Path, valkey: Va
     assert 0 == board("check").exit_code
 
 
+def test_check_goes_on_to_other_boards_beside_what_it_cannot_read(house: Path, valkey: ValkeyServer):
+    """A board of which a part is unreadable ends it with an error, once all boards are printed."""
+    boards.write_board(house / "policies", "other", exact_ranks=10)
+    board("rebuild", "--all")
+    with valkey.client() as redis:
+        redis.set(ALLTIME.replace("{201}:tiny", "{32}:other"), "of another type")
+        redis.zadd(ALLTIME, {"0" * 22 + ":eve": -999})
+    found = board("check")
+    assert isinstance(found.exception, IndexUnavailable)
+    assert "forged-key: other lb:{32}:other:alltime" in found.output
+    assert "other: 1 differences, and a part that cannot be compared: Redis: " in found.output
+    assert "tiny: 1 differences\n" in found.output
+    repaired = board("check", "--repair")
+    assert "other: 1 differences repaired; none is left" in repaired.output
+    assert (1, 0) == (repaired.exit_code, board("check").exit_code)
+
+
 def test_check_speaks_to_machines(house: Path, valkey: ValkeyServer):
     """A line of JSON for each board, whatever was put into Redis."""
     board("rebuild", "--all")

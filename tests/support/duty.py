@@ -22,7 +22,8 @@ from gateway.runtime.settings import Settings
 from gateway.settlement.settle import Decision, settle
 from gateway.steward.dispatch import QUEUE_NAME
 from gateway.steward.duties import Steward
-from gateway.steward.index.comparison.difference import BoardView
+from gateway.steward.index.check import check
+from gateway.steward.index.comparison.difference import BoardView, Difference
 from gateway.steward.index.rebuild import Rebuilder, Tell
 from gateway.wiring import open_ledger
 from policies.loader import Board
@@ -93,6 +94,12 @@ class Duty:
         """The board from both sides."""
         inspection = Inspection(self.index.client, self.board.name)
         return BoardView(self.ledger, self.index.of(self.board), inspection, self.board.policy, self.clock)
+
+    async def differences(self) -> list[Difference]:
+        """What the board's index has otherwise than the ledger, at this moment."""
+        checked = await check(self.view(), is_repaired=False, in_flight_s=0)
+        assert checked.failure is None
+        return list(checked.differences)
 
     def rebuilder(self, tell: Tell = lambda _count: None) -> Rebuilder:
         """What rebuilds the board."""

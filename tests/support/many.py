@@ -14,8 +14,6 @@ from gateway.recordings.opening import recordings_of
 from gateway.runtime.settings import Settings
 from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
-from gateway.steward.index.check import check
-from gateway.steward.index.comparison.difference import Difference
 from gateway.wiring import load_policies, open_index, open_ledger
 from policies.loader import Policies
 from tests.support.clock import ShiftedClock
@@ -41,8 +39,3 @@ async def stewarding(
         steward = Steward(settings, Catalogue(Policies(known)), ledger, index, RqJobs(queue), **parts)
         yield {name: Duty(settings, board, ledger, steward, queue) for name, board in known.items()}
     queue.close()
-
-
-async def differences(duty: Duty) -> list[Difference]:
-    """What the board's index has otherwise than the ledger, at this moment."""
-    return list((await check(duty.view(), is_repaired=False, in_flight_s=0)).differences)

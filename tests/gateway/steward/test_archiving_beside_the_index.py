@@ -14,7 +14,6 @@ from gateway.settlement.joins import set_joined
 from gateway.steward.archive import archiving
 from gateway.steward.archive.archiving import Archiver
 from gateway.steward.archive.refold import refold_board
-from gateway.steward.index.check import check
 from policies.choices import WindowKind
 from policies.vocabulary import State
 from policies.windows import Window, window_at
@@ -150,7 +149,7 @@ async def expire(duty: Duty, window: str) -> None:
 async def assert_equal(duty: Duty) -> None:
     await duty.settle_down()
     duty.assert_index_is_the_ledgers()
-    assert () == (await check(duty.view(), is_repaired=False, in_flight_s=0)).differences
+    assert [] == await duty.differences()
     await duty.rebuilder().rebuild()
     duty.assert_index_is_the_ledgers()
 

@@ -119,7 +119,7 @@ async def test_an_idle_board_leaves_redis_and_is_no_difference(duty: Duty, monke
     with monkeypatch.context() as patch:
         patch.setattr(Residency, "state", look)
         assert (0, []) == (await duty.steward.reconcile(), looked_at)
-    assert () == (await check(duty.view(), is_repaired=False, in_flight_s=0)).differences
+    assert [] == await duty.differences()
     assert 0 == await duty.steward.see_to_cold()
 
 

@@ -24,7 +24,7 @@ from policies.errors import IndexUnavailable, LedgerUnavailable
 from policies.vocabulary import State
 from tests.support.cluster import ValkeyCluster
 from tests.support.duty import Duty, be_unused
-from tests.support.many import differences, stewarding
+from tests.support.many import stewarding
 from tests.support.metrics import metric
 from tests.support.policies import a_policy
 from tests.support.valkey import ValkeyServer
@@ -100,7 +100,7 @@ async def mend(duties: dict[str, Duty]) -> None:
 
 
 async def wrong(duties: dict[str, Duty]) -> dict[str, list[Any]]:
-    found = {name: await differences(duty) for name, duty in duties.items()}
+    found = {name: await duty.differences() for name, duty in duties.items()}
     return {name: each for name, each in found.items() if each}
 
 
@@ -343,7 +343,7 @@ async def test_B02_a_board_of_many_groups_is_rebuilt_whole(
         segments = SegmentBoards(duty.index.of(duty.board), ("club",))
         totals = [(await segments.page("alltime", "club", f"c{at}", 0, 1)).total for at in (0, 1)]
         assert [MEMBERS // 2, MEMBERS // 2] == totals
-        assert [] == await differences(duty)
+        assert [] == await duty.differences()
 
 
 async def test_B02_a_board_whose_groups_failed_is_not_said_to_be_whole(

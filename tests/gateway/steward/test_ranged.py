@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from redis import Redis
@@ -76,10 +75,6 @@ def sizes(duty: Duty) -> list[int]:
     return [duty.redis.zcard(each) for each in ZSETS]
 
 
-async def differences(duty: Duty) -> list[Any]:
-    return list((await check(duty.view(), is_repaired=False, in_flight_s=0)).differences)
-
-
 async def test_settled_runs_stand_in_their_ranges_and_read_as_one_board(duty: Duty):
     """The best range first, nothing under the window's own key, and nothing differs."""
     scores = [score for _, _, score in due()]
@@ -90,7 +85,7 @@ async def test_settled_runs_stand_in_their_ranges_and_read_as_one_board(duty: Du
         sum(s < 2 for s in scores),
     ] == sizes(duty)
     assert not duty.redis.exists("lb:{201}:tiny:alltime")
-    assert [] == await differences(duty)
+    assert [] == await duty.differences()
 
 
 async def test_a_rebuild_makes_the_same_ranges(duty: Duty):
@@ -103,7 +98,7 @@ async def test_a_rebuild_makes_the_same_ranges(duty: Duty):
     assert (due(), before) == (await shown(duty), sizes(duty))
     await duty.settle_down()
     assert not duty.redis.exists("lb:{201}:tiny:alltime", "lb:{201}:tiny:alltime:range:3")
-    assert [] == await differences(duty)
+    assert [] == await duty.differences()
 
 
 async def test_I26_what_is_forged_in_a_range_is_found_and_taken_out(duty: Duty):
@@ -113,12 +108,12 @@ async def test_I26_what_is_forged_in_a_range_is_found_and_taken_out(duty: Duty):
     duty.redis.zadd(ZSETS[0], {twice: at, moved: was_at, NOBODY: -7})
     duty.redis.zrem(ZSETS[1], moved)
     duty.redis.delete(ZSETS[2])
-    kinds = [each.kind for each in await differences(duty)]
+    kinds = [each.kind for each in await duty.differences()]
     assert 3 == kinds.count(Kind.FORGED_MEMBER)
     assert 1 + before[2] == kinds.count(Kind.MISSING_STANDING)
     await duty.settle_down()
     assert (due(), before) == (await shown(duty), sizes(duty))
-    assert [] == await differences(duty)
+    assert [] == await duty.differences()
 
 
 async def test_I26_groups_of_dense_ranks_follow_from_the_entries(duty: Duty):
@@ -130,7 +125,7 @@ async def test_I26_groups_of_dense_ranks_follow_from_the_entries(duty: Duty):
     found = await check(duty.view(), is_repaired=True, in_flight_s=0)
     assert ([Kind.WRONG_GROUP] * 2, 0) == ([each.kind for each in found.differences], found.left)
     assert before == duty.redis.zrange(held, 0, -1, withscores=True)
-    assert [] == await differences(duty)
+    assert [] == await duty.differences()
 
 
 async def test_a_board_in_ranges_goes_cold_and_comes_back(duty: Duty):

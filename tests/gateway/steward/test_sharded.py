@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from redis import Redis
@@ -17,7 +16,6 @@ from gateway.recordings.opening import recordings_of
 from gateway.runtime.settings import Settings
 from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
-from gateway.steward.index.check import check
 from gateway.wiring import load_policies, open_index, open_ledger
 from policies.choices import WindowKind
 from policies.loader import Policies
@@ -76,10 +74,6 @@ def due(count: int = 30) -> list[tuple[int, str, int]]:
     return [(rank, f"p{at}", at % 7) for rank, (_, at) in enumerate(stood, start=1)]
 
 
-async def differences(duty: Duty) -> list[Any]:
-    return list((await check(duty.view(), is_repaired=False, in_flight_s=0)).differences)
-
-
 def found(cluster: ValkeyCluster, pattern: str) -> set[bytes]:
     masters = [node.redis for node in cluster.nodes if node.role() == "master"]
     return {key for master in masters for key in master.keys(pattern)}
@@ -101,7 +95,7 @@ async def test_settled_runs_stand_in_shards_and_read_as_one_board(duty: Duty, cl
     assert around is not None
     place = next(at for at, (_, player, _) in enumerate(due()) if player == "p20")
     assert [player for _, player, _ in due()[place - 2 : place + 3]] == [e.player for e in around.entries]
-    assert [] == await differences(duty)
+    assert [] == await duty.differences()
 
 
 async def test_a_rebuild_makes_the_same_shards(duty: Duty, cluster: ValkeyCluster):
@@ -115,7 +109,7 @@ async def test_a_rebuild_makes_the_same_shards(duty: Duty, cluster: ValkeyCluste
     assert WINDOWS == found(cluster, "lb:{*tiny*alltime")
     assert 2 * 30 == done.standings
     assert not found(cluster, "lb:{*tiny*built:*") | found(cluster, "lb:{*tiny*building")
-    assert [] == await differences(duty)
+    assert [] == await duty.differences()
 
 
 async def test_I04_an_emptied_node_has_its_shards_rebuilt(duty: Duty, cluster: ValkeyCluster):
@@ -138,10 +132,10 @@ async def test_I26_what_is_forged_in_a_shard_is_taken_out(duty: Duty):
     duty.redis.zadd(keys.window(f"tiny/{shard_of('p6', SHARDS)}", "alltime"), {"x": 1})
     duty.redis.hdel(keys.members(f"tiny/{shard_of('p7', SHARDS)}", "alltime"), "p7")
     duty.redis.zadd("lb:{201}:tiny:alltime", {"0" * 22 + ":eve": -999})
-    assert 4 < len(await differences(duty))
+    assert 4 < len(await duty.differences())
     await duty.settle_down()
     assert due() == await shown(duty)
-    assert [] == await differences(duty)
+    assert [] == await duty.differences()
 
 
 async def test_the_board_s_stream_tells_every_change_with_ranks_of_the_whole(duty: Duty):

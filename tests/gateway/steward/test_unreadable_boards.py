@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from redis import Redis
 from structlog.testing import capture_logs
 
 from gateway.index import keys
+from gateway.index.inspection import Inspection
 from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import Event
+from gateway.steward.index.check import check
 from gateway.steward.index.reconcile import Reconciler
-from policies.errors import IndexUnavailable
+from policies.errors import IndexUnavailable, LedgerUnavailable
 from tests.support import boards
 from tests.support.duty import Duty
 
@@ -33,7 +35,7 @@ def be_a_string(redis: Redis) -> None:
     redis.set(WINDOW, "of another type")
 
 
-@pytest.mark.parametrize(
+unreadable = pytest.mark.parametrize(
     ("own_settings", "forge"),
     [
         pytest.param(EXACT, be_a_string, id="a window of another type"),
@@ -45,6 +47,9 @@ def be_a_string(redis: Redis) -> None:
     ],
     indirect=["own_settings"],
 )
+
+
+@unreadable
 async def test_what_one_comparison_cannot_read_others_repair_at_once(
     duty: Duty, forge: Callable[[Redis], Any]
 ):
@@ -58,6 +63,53 @@ async def test_what_one_comparison_cannot_read_others_repair_at_once(
         await reconciler.step()
     assert before == duty.snapshot()
     assert 0 == await reconciler.step()
+
+
+@unreadable
+async def test_a_check_repairs_what_others_find_beside_what_cannot_be_read(
+    duty: Duty, forge: Callable[[Redis], Any]
+):
+    """Without a repair it names the difference, and says that it has not compared all."""
+    await duty.fill()
+    await duty.settle_down()
+    before = duty.snapshot()
+    forge(duty.redis)
+    found = await check(duty.view(), is_repaired=False, in_flight_s=0)
+    assert (IndexUnavailable, False) == (type(found.failure), found.is_complete)
+    assert found.differences
+    repaired = await check(duty.view(), is_repaired=True, in_flight_s=0)
+    assert (None, True, 0) == (repaired.failure, repaired.is_complete, repaired.left)
+    assert set(found.differences) <= set(repaired.differences)
+    assert before == duty.snapshot()
+
+
+@pytest.mark.parametrize("own_settings", [EXACT], indirect=True)
+@pytest.mark.parametrize("error", [LedgerUnavailable, IndexUnavailable])
+async def test_a_check_ends_once_the_ledger_or_redis_is_away(
+    duty: Duty, error: type[Exception], monkeypatch: pytest.MonkeyPatch
+):
+    """It does not wait for it with each part of the board, of which one with many shards has hundreds."""
+    await duty.fill()
+    asked = 0
+
+    async def is_away(*_: object) -> NoReturn:
+        nonlocal asked
+        asked += 1
+        raise error
+
+    async def goes_away(*_: object) -> NoReturn:
+        monkeypatch.setattr(*where, is_away)
+        await is_away()
+
+    where: Any = (
+        (duty.ledger, "read")
+        if error is LedgerUnavailable
+        else (duty.index.of(duty.board).residency, "state")
+    )
+    monkeypatch.setattr(Inspection, "facts", goes_away)
+    with pytest.raises(error):
+        await check(duty.view(), is_repaired=True, in_flight_s=0)
+    assert 2 == asked
 
 
 @pytest.mark.parametrize("own_settings", [EXACT], indirect=True)
