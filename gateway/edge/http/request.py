@@ -14,6 +14,7 @@ from aiohttp.typedefs import Handler
 from pydantic import BaseModel, ValidationError
 
 from gateway.edge.admission.address import ClientName
+from gateway.edge.auth.moderators import Ability, Moderator, ModeratorRole
 from gateway.edge.auth.tokens import Bearer, Role
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http import strict_json
@@ -128,17 +129,30 @@ def _as_player(bearer: Bearer) -> Bearer:
     return bearer
 
 
-def moderator_of(request: web.Request, board: str) -> Bearer:
-    """Return the moderator who sent the request and may moderate the board."""
+async def moderator_of(request: web.Request, ability: Ability, board: str) -> Moderator:
+    """Return the moderator who sent the request, with the ability on the board; `*` asks for every board.
+
+    Raises `token-invalid`, `scope-forbidden` if their role there is too small, and `not-found` if they have
+    none there.
+    """
     bearer = bearer_of(request)
-    if bearer.may_moderate(board):
-        return bearer
+    moderator = _as_moderator(bearer)
+    if moderator is not None and moderator.may(ability, board):
+        return moderator
     if not any(_attempts.charge(("moderation", LOGGED_ATTEMPTS))):
         _log.warning(Event.REFUSED, subject=bearer.subject, role=bearer.role.value, method=request.method)
-    if bearer.role is not Role.MODERATOR:
+    if moderator is None:
         raise Problem(ProblemType.SCOPE_FORBIDDEN, "a moderator's token is needed")
+    if moderator.reaches(board):
+        raise Problem(ProblemType.SCOPE_FORBIDDEN, f"this needs the role `{ability.role}` there")
     # Not `scope-forbidden`, which would tell a moderator that the submission exists on another board.
     raise Problem(ProblemType.NOT_FOUND, "there is nothing here that this token may moderate")
+
+
+def _as_moderator(bearer: Bearer) -> Moderator | None:
+    if bearer.role is not Role.MODERATOR:
+        return None
+    return Moderator(bearer.subject, dict.fromkeys(bearer.boards, ModeratorRole.SENIOR))
 
 
 def client_name(edge: Edge, request: web.Request) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from gateway.edge.auth.tokens import Bearer
+from gateway.edge.auth.moderators import Ability, Moderator
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.preconditions import etag
 from gateway.edge.http.request import board_of, moderator_of, whole_number
@@ -30,7 +30,7 @@ PAGE_LIMIT: Final = 100
 async def list_held(request: web.Request) -> web.Response:
     """Return a page of held submissions, oldest first."""
     edge, board = request.app[EDGE], await board_of(request)
-    moderator_of(request, board.name)
+    await moderator_of(request, Ability.READ, board.name)
     # Not signed, unlike the cursors of other lists: it is the number of a submission, and every number is a
     # place in the one order that there is.
     after = whole_number(request, "after", 0, 0, 10**15)
@@ -138,13 +138,15 @@ def _event_shown(event: Mapping[str, Any]) -> outcomes.EventShown:
     )
 
 
-async def case_of(request: web.Request) -> tuple[Edge, Board, StoredSubmission, Bearer]:
+async def case_of(
+    request: web.Request, ability: Ability = Ability.READ
+) -> tuple[Edge, Board, StoredSubmission, Moderator]:
     """Return the edge, the submission of the path with its board, and the moderator. Raises `not-found`."""
     edge = request.app[EDGE]
     submission = await edge.ledger.read(
         queries.submission(request.match_info["submission"]), ReadKind.MODERATION
     )
-    moderator = moderator_of(request, submission.board if submission else "")
+    moderator = await moderator_of(request, ability, submission.board if submission else "")
     board = await edge.catalogue.board(submission.board) if submission else None
     if submission is None or board is None:
         raise Problem(ProblemType.NOT_FOUND, "no such submission")

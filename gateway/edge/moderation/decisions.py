@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
+from gateway.edge.auth.moderators import Ability
 from gateway.edge.context import Edge
 from gateway.edge.http.body import SMALL_BODY, read_body
 from gateway.edge.http.preconditions import etag, expected_version
@@ -43,15 +44,15 @@ async def reinstate(request: web.Request) -> web.Response:
 
 
 async def _decide(request: web.Request, from_state: State, to_state: State, reason: Reason) -> web.Response:
-    edge, board, submission, moderator = await case_of(request)
+    edge, board, submission, moderator = await case_of(request, Ability.DECIDE)
     version = expected_version(request)
     why = parse_body(await read_body(request, SMALL_BODY), bodies.NewDecision).reason
-    if moderator.subject == submission.player:
+    if moderator.name == submission.player:
         raise Problem(ProblemType.SELF_APPROVAL, "you cannot decide on your own submission")
     decision = Decision(
         submission.submission_id,
         to_state,
-        f"moderator:{moderator.subject}",
+        f"moderator:{moderator.name}",
         reason,
         edge.clock(),
         frozenset({from_state}),
@@ -62,7 +63,7 @@ async def _decide(request: web.Request, from_state: State, to_state: State, reas
     if isinstance(settled, StateConflict):
         return await _already_decided(edge, decision, settled)
     _log.info(
-        Event.DECISION, submission=submission.submission_id, state=to_state.value, moderator=moderator.subject
+        Event.DECISION, submission=submission.submission_id, state=to_state.value, moderator=moderator.name
     )
     return _decided(decision, settled.seq)
 

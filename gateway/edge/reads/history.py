@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from gateway.edge.auth.moderators import Ability
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.request import moderator_of
 from gateway.edge.http.responses import json_response
@@ -57,7 +58,7 @@ async def past_page(
     limit: int,
 ) -> web.Response:
     """Return a page of a window as it stood, for the board's moderators."""
-    moderator_of(request, board.name)
+    await moderator_of(request, Ability.READ, board.name)
     edge, window = request.app[EDGE], _window(board, window_name)
     standings = await _standings(edge, board, window, at_ms)
     page = standings[offset : offset + limit]

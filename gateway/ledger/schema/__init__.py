@@ -44,6 +44,7 @@ from gateway.ledger.schema.standing_tables import (
 )
 from gateway.ledger.schema.steward_tables import leases, seals, stewards
 from gateway.ledger.schema.submission_tables import (
+    BY_MODERATOR,
     VERIFIED,
     commitments,
     events,
@@ -62,6 +63,7 @@ __all__ = [
     "ARCHIVE_IN_FORCE",
     "ARCHIVE_KEPT",
     "ARCHIVE_WORK",
+    "BY_MODERATOR",
     "SCHEMA_VERSION",
     "STANDS_IN_FAMILY",
     "VERIFIED",

@@ -7,7 +7,7 @@ from typing import Final
 from sqlalchemy import BigInteger, Column, Index, Integer, MetaData, text
 from sqlalchemy import Text as PlainText
 
-SCHEMA_VERSION: Final = "0003"
+SCHEMA_VERSION: Final = "0004"
 """The newest migration, raised with every change of a table. A ledger of a later version is refused."""
 
 metadata = MetaData()

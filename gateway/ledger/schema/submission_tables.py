@@ -145,6 +145,7 @@ submissions = Table(
     _index_of_state(State.PROMOTED, "board", "player", "achieved_at_ms"),
     _index_of_state(State.PROMOTED, "board", "build", "achieved_at_ms", suffix="_of_build"),
     _index_of_state(State.PROMOTED, "board", "build", "score", suffix="_by_score"),
+    Index("submissions_of_player", "player", "seq"),
     Index(
         "submissions_of_recording",
         "recording_digest",
@@ -166,6 +167,9 @@ An event of a rollup has a player, though it has no submission either.
 
 _IS_OF_PLAYER: Final = text("player != ''")
 """The condition that an event is of a player. A query that is to use the index says it likewise."""
+
+BY_MODERATOR: Final = "actor LIKE 'moderator:%'"
+"""The condition that a moderator caused an event. A query that is to use the index says it likewise."""
 
 VERIFIED: Final = "to_state = 'promoted' AND reason = 'verified'"
 """The condition that an event is a promotion by a replay."""
@@ -189,6 +193,7 @@ events = Table(
     Index("events_of_board", "board", "seq", sqlite_where=_IS_OF_BOARD, postgresql_where=_IS_OF_BOARD),
     Index("events_of_players", "board", "seq", sqlite_where=_IS_OF_PLAYER, postgresql_where=_IS_OF_PLAYER),
     partial_index("events_verified", "board", "seq", where=VERIFIED),
+    partial_index("events_by_moderator", "actor", "seq", where=BY_MODERATOR),
     sqlite_strict=True,
 )
 """The log: written once, and sealed. All else follows from it, or is kept beside it."""
