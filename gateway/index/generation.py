@@ -129,9 +129,9 @@ class Generation:
         await self._write(self._of_settled(decided))
 
     async def trim(self, windows: Iterable[str]) -> None:
-        """Remove from these windows what a board with `exact_ranks` does not keep."""
+        """Remove from these windows what this board with `exact_ranks` does not keep."""
         ranking = self._ranking
-        for window in windows if self._most_entries else ():
+        for window in windows:
             built_keys = [*self._built_keys(window), self._key(keys.version(self.board))]
             layout = [ranking.tie_digits, ranking.orders_per_score(window), int(ranking.keeps_groups)]
             while await self._trim(built_keys, [self._most_entries, TRIMMED_AT_ONCE, *layout]):
@@ -316,7 +316,7 @@ class ShardedGeneration:
         await self._together([self._whole.put_settled(decided), *self._renewals()])
 
     async def trim(self, windows: Iterable[str]) -> None:
-        """Remove from these windows what the board does not keep."""
+        """Remove from these windows what this board with `exact_ranks` does not keep."""
         names = list(windows)
         await self._with_all(lambda generation: generation.trim(names))
 
