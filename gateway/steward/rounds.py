@@ -82,7 +82,7 @@ class Round:
         try:
             done = task.result()
         except LedgerUnavailable:
-            raise
+            raise  # counted by the caller: it ends the round once as many as are at work have no ledger
         except LeaseLost:
             return 0  # another steward does this board's duties now
         except Exception as error:  # noqa: BLE001 - a board's failure must not stop the others
