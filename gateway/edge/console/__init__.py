@@ -1,0 +1,1 @@
+"""The moderators' console: pages over the same functions as the moderation API."""
