@@ -64,12 +64,19 @@ class Moderator:
     grants: Mapping[str, ModeratorRole]
     players: frozenset[str] = frozenset()
 
-    def reaches(self, board: str) -> bool:
-        """Return whether any role of the moderator extends to a board; `*` asks for every board."""
+    def reaches(self, board: str | None) -> bool:
+        """Return whether any role extends to a board; `*` asks for every board, None for any."""
+        if board is None:
+            return bool(self.grants)
         return any(scope in self.grants for scope in _scopes_of(board))
 
-    def may(self, ability: Ability, board: str) -> bool:
-        """Return whether the moderator has an ability on a board; `*` asks for every board."""
+    def may(self, ability: Ability, board: str | None) -> bool:
+        """Return whether the moderator has an ability on a board.
+
+        `*` asks for every board, None for any.
+        """
+        if board is None:
+            return bool(self.scopes(ability))
         roles = (self.grants.get(scope) for scope in _scopes_of(board))
         return any(role is not None and _RANKS[role] >= _RANKS[ability.role] for role in roles)
 

@@ -129,8 +129,10 @@ def _as_player(bearer: Bearer) -> Bearer:
     return bearer
 
 
-async def moderator_of(request: web.Request, ability: Ability, board: str) -> Moderator:
-    """Return the moderator who sent the request, with the ability on the board; `*` asks for every board.
+async def moderator_of(request: web.Request, ability: Ability, board: str | None) -> Moderator:
+    """Return the moderator who sent the request, with the ability on the board.
+
+    `*` asks for every board, and None for any: lists across boards show what `scopes` has.
 
     Raises `token-invalid`, `scope-forbidden` if their role there is too small, and `not-found` if they have
     none there.

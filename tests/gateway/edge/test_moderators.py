@@ -48,3 +48,11 @@ def test_scopes_name_what_a_list_across_boards_may_show():
     assert moderator.scopes(Ability.READ) == {"*"}
     assert moderator.scopes(Ability.DECIDE) == {"track"}
     assert moderator.scopes(Ability.ADMINISTER) == frozenset()
+
+
+def test_a_list_across_boards_asks_for_the_ability_on_any():
+    moderator = Moderator("mara", {"sprint": ModeratorRole.VIEWER, "track": ModeratorRole.SENIOR})
+    assert moderator.may(Ability.OVERRULE, None)
+    assert not moderator.may(Ability.ADMINISTER, None)
+    assert moderator.reaches(None)
+    assert not Moderator("noor", {}).reaches(None)
