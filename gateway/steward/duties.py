@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing, nullcontext
 from functools import partial
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from gateway.catalogue.catalogue import Catalogue
 from gateway.deployment.presence import PartKind, Presence
@@ -65,6 +65,16 @@ class _Closing(Protocol):
     async def aclose(self) -> None:
         """Close it."""
         ...
+
+
+class _Duty(NamedTuple):
+    """A duty with its pauses, as `Steward._for_ever` takes it."""
+
+    work: Callable[[], Awaitable[int]]
+    pause_s: float
+    lease: DutyLease | None = None
+    rest_ms: int = 0
+    next_due: Callable[[], Awaitable[int | None]] | None = None
 
 
 class Steward:
@@ -163,69 +173,40 @@ class Steward:
             group = await stack.enter_async_context(asyncio.TaskGroup())
             group.create_task(self.leases.keep())
             group.create_task(self.presence.keep())
-            group.create_task(
-                self._for_ever(self.derive_from_log, POLL_S * 10, DutyLease.DERIVATIONS, rest_ms=REST_MS)
-            )
-            group.create_task(
-                self._for_ever(self.derive_from_changes, POLL_S * 10, DutyLease.DERIVATIONS, rest_ms=LOOK_MS)
-            )
-            group.create_task(
-                self._for_ever(
-                    self.deliver,
-                    POLL_S * 10,
-                    DutyLease.DELIVERIES,
-                    rest_ms=LOOK_MS,
-                    next_due=self._derivations.sender.next_due,
-                )
-            )
-            group.create_task(self._for_ever(self.repair_derived, REPAIR_S, DutyLease.DERIVATIONS))
-            group.create_task(self._for_ever(self.dispatch, POLL_S, DutyLease.DISPATCH))
-            group.create_task(
-                self._for_ever(
-                    self.project,
-                    POLL_S * 10,
-                    DutyLease.PROJECTION,
-                    rest_ms=LOOK_MS,
-                    next_due=self._in_outbox.next_projection,
-                )
-            )
-            group.create_task(self._for_ever(self.reconcile, self._settings.reconcile_s))
-            group.create_task(self._for_ever(self.see_to_cold, COLD_S))
-            group.create_task(self._for_ever(self.anchor, ANCHOR_S))
-            group.create_task(self._for_ever(self.seal, SEAL_POLL_S, DutyLease.SEALS))
-            group.create_task(self._for_ever(self.collect, COLLECT_S, DutyLease.COLLECTING))
-            group.create_task(self._for_ever(self.expire, COLLECT_S, DutyLease.EXPIRING))
-            group.create_task(self._for_ever(self.archive, ARCHIVE_S))
-            group.create_task(self._for_ever(self.keep_tails, EXACT_RANKS_S))
-            group.create_task(self._for_ever(self.draw_audits, AUDIT_S))
-            group.create_task(
-                self._for_ever(self.see_to_top, TOP_S, rest_ms=REST_MS, next_due=self._in_ledger.next_top)
-            )
-            group.create_task(
-                self._for_ever(
-                    self.recall,
-                    TOP_S,
-                    DutyLease.RECALLS,
-                    rest_ms=REST_MS,
-                    next_due=self._in_outbox.next_recall,
-                )
-            )
-            group.create_task(
-                self._for_ever(
-                    self.roll_up,
-                    ROLLUP_S,
-                    DutyLease.ROLLUPS,
-                    rest_ms=REST_MS,
-                    next_due=self._rollups.next_due,
-                )
-            )
-            group.create_task(self._for_ever(self.follow_rules, RULES_S, DutyLease.ROLLUPS))
-            group.create_task(self._for_ever(self.open_boards, BOARDS_S, DutyLease.BOARDS))
-            group.create_task(self._for_ever(self.close_boards, BOARDS_S, DutyLease.BOARDS))
-            group.create_task(self._for_ever(self.count_plays, PLAYS_S, DutyLease.BOARDS))
-            group.create_task(self._for_ever(self.fill_filters, FILTERS_S, DutyLease.BOARDS))
-            group.create_task(self._for_ever(self.upgrade_index, UPGRADE_S, DutyLease.UPGRADE))
-            group.create_task(self._for_ever(self.end_reveals, REVEALS_S, DutyLease.REVEALS))
+            for duty in self._duties():
+                group.create_task(self._for_ever(*duty))
+
+    def _duties(self) -> Sequence[_Duty]:
+        """Return the duties; those without a lease of their own go by the leases of lanes."""
+        return (
+            _Duty(self.derive_from_log, POLL_S * 10, DutyLease.DERIVATIONS, REST_MS),
+            _Duty(self.derive_from_changes, POLL_S * 10, DutyLease.DERIVATIONS, LOOK_MS),
+            _Duty(
+                self.deliver, POLL_S * 10, DutyLease.DELIVERIES, LOOK_MS, self._derivations.sender.next_due
+            ),
+            _Duty(self.repair_derived, REPAIR_S, DutyLease.DERIVATIONS),
+            _Duty(self.dispatch, POLL_S, DutyLease.DISPATCH),
+            _Duty(self.project, POLL_S * 10, DutyLease.PROJECTION, LOOK_MS, self._in_outbox.next_projection),
+            _Duty(self.reconcile, self._settings.reconcile_s),
+            _Duty(self.see_to_cold, COLD_S),
+            _Duty(self.anchor, ANCHOR_S),
+            _Duty(self.seal, SEAL_POLL_S, DutyLease.SEALS),
+            _Duty(self.collect, COLLECT_S, DutyLease.COLLECTING),
+            _Duty(self.expire, COLLECT_S, DutyLease.EXPIRING),
+            _Duty(self.archive, ARCHIVE_S),
+            _Duty(self.keep_tails, EXACT_RANKS_S),
+            _Duty(self.draw_audits, AUDIT_S),
+            _Duty(self.see_to_top, TOP_S, None, REST_MS, self._in_ledger.next_top),
+            _Duty(self.recall, TOP_S, DutyLease.RECALLS, REST_MS, self._in_outbox.next_recall),
+            _Duty(self.roll_up, ROLLUP_S, DutyLease.ROLLUPS, REST_MS, self._rollups.next_due),
+            _Duty(self.follow_rules, RULES_S, DutyLease.ROLLUPS),
+            _Duty(self.open_boards, BOARDS_S, DutyLease.BOARDS),
+            _Duty(self.close_boards, BOARDS_S, DutyLease.BOARDS),
+            _Duty(self.count_plays, PLAYS_S, DutyLease.BOARDS),
+            _Duty(self.fill_filters, FILTERS_S, DutyLease.BOARDS),
+            _Duty(self.upgrade_index, UPGRADE_S, DutyLease.UPGRADE),
+            _Duty(self.end_reveals, REVEALS_S, DutyLease.REVEALS),
+        )
 
     async def dispatch(self) -> int:
         """Queue waiting submissions and return how many; each comes due again until it is settled."""
@@ -336,7 +317,6 @@ class Steward:
         duty: Callable[[], Awaitable[int]],
         pause_s: float,
         lease: DutyLease | None = None,
-        *,
         rest_ms: int = 0,
         next_due: Callable[[], Awaitable[int | None]] | None = None,
     ) -> None:

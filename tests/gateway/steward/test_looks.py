@@ -219,7 +219,7 @@ async def test_duties_rest_as_long_as_what_they_wait_for_allows(duty: Duty, monk
     rests: dict[str, tuple[int, str]] = {}
 
     async def noted(
-        work: Any, _pause_s: float, _lease: object = None, *, rest_ms: int = 0, next_due: Any = None
+        work: Any, _pause_s: float, _lease: object = None, rest_ms: int = 0, next_due: Any = None
     ) -> None:
         rests[work.__name__] = (rest_ms, next_due.__qualname__ if next_due else "")
 
