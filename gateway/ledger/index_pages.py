@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import ColumnElement, bindparam, func, literal_column, select
 
 from gateway.ledger.records import baseline_from
-from gateway.ledger.schema import baselines, events, players, standings, submissions
+from gateway.ledger.schema import baselines, events, outbox, players, standings, submissions
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from gateway.shared_records import Standing, StoredBaseline
 from policies.vocabulary import State
@@ -91,6 +91,19 @@ _EVENTS_AFTER = Query(
     .order_by(events.c.seq)
     .limit(bindparam("count"))
 )
+_UNSHOWN_AFTER = Query(
+    select(events.c.seq, events.c.player)
+    .select_from(events.join(outbox, outbox.c.seq == events.c.seq))
+    .where(
+        events.c.board == bindparam("board"),
+        events.c.seq > bindparam("after"),
+        events.c.seq <= bindparam("upto"),
+        _IS_OF_PLAYER,
+        outbox.c.kind == "project",
+    )
+    .order_by(events.c.seq)
+    .limit(bindparam("count"))
+)
 _NEWEST = Query(select(func.coalesce(func.max(events.c.seq), 0)))
 _EVENTS_BEFORE = Query(
     _EVENT.where(events.c.board == bindparam("board"), events.c.seq < bindparam("before"), _IS_OF_PLAYER)
@@ -121,6 +134,13 @@ class BoardChanges(NamedTuple):
     baselines: list[StoredBaseline]
     upto: int
     is_newest: bool
+
+
+class UnshownStandings(NamedTuple):
+    """Standings that nobody has shown yet, by the events up to `upto` that changed them, oldest first."""
+
+    standings: list[Standing]
+    upto: int
 
 
 class SubmissionSummary(NamedTuple):
@@ -252,6 +272,28 @@ def changes_after(board: str, seq: int, *, now_ms: int, count: int) -> Operation
         subjects = [*players, *map(population_of, sorted(builds)), POPULATION]
         learnt = await baselines_for(board, subjects)(tx)
         return BoardChanges(board_events, current, learnt, upto, not is_cut)
+
+    return work
+
+
+def unshown_standings(
+    board: str, after: int, *, upto: int, now_ms: int, count: int
+) -> Operation[UnshownStandings]:
+    """Return the live standings that at most `count` unshown events in (`after`, `upto`] have left.
+
+    A standing is that of the event that changed it last.
+    """
+
+    async def work(tx: Transaction) -> UnshownStandings:
+        rows = await tx.rows(_UNSHOWN_AFTER, board=board, after=after, upto=upto, count=count)
+        reached_seq = rows[-1][0] if len(rows) >= count else upto
+        if not rows:
+            return UnshownStandings([], reached_seq)
+        seqs, players = {seq for seq, _ in rows}, sorted({player for _, player in rows})
+        windows = await live_windows(board, now_ms=now_ms)(tx)
+        current = await standings_of(board, dict.fromkeys(windows, players))(tx)
+        unshown = [standing for standing in current if standing.seq in seqs]
+        return UnshownStandings(sorted(unshown, key=lambda standing: standing.seq), reached_seq)
 
     return work
 

@@ -6,13 +6,14 @@ from typing import Final, NamedTuple
 
 from sqlalchemy import bindparam
 
+from gateway.ledger.derived.log import projected
 from gateway.ledger.index_pages import (
     STANDING_OF_BOARD,
     BoardEvent,
     events_before,
     live_windows,
 )
-from gateway.ledger.queries import baselines_page, newest_seq, pending_submissions
+from gateway.ledger.queries import baselines_page, pending_submissions
 from gateway.ledger.schema import standings
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from gateway.shared_records import Standing, StoredBaseline
@@ -25,7 +26,8 @@ _FIRST_STANDINGS: Final = Query(
 class WholeBoard(NamedTuple):
     """All that the index has of a board at the moment when `upto` was the newest event.
 
-    `pending` has rows as `pending_submissions` returns them, and `events` are newest first.
+    `pending` has rows as `pending_submissions` returns them, and `events` are newest first. The index has
+    been shown every change up to `shown_upto`.
     """
 
     standings: list[Standing]
@@ -33,6 +35,7 @@ class WholeBoard(NamedTuple):
     pending: list[Row]
     events: list[BoardEvent]
     upto: int
+    shown_upto: int
 
 
 def whole_board(board: str, *, now_ms: int, since_ms: int, count: int) -> Operation[WholeBoard | None]:
@@ -42,7 +45,7 @@ def whole_board(board: str, *, now_ms: int, since_ms: int, count: int) -> Operat
     """
 
     async def work(tx: Transaction) -> WholeBoard | None:
-        newest = await newest_seq()(tx)
+        shown_upto, newest = await projected()(tx)
         rows = await tx.rows(_FIRST_STANDINGS, board=board, count=count)
         learnt = await baselines_page(board, after=None, count=count)(tx)
         pending = await pending_submissions(board, after=0, count=count)(tx)
@@ -52,7 +55,7 @@ def whole_board(board: str, *, now_ms: int, since_ms: int, count: int) -> Operat
             return None
         kept = [Standing(*row) for row in rows]
         current = [standing for standing in kept if standing.expires_at_ms > now_ms]
-        return WholeBoard(current, learnt, pending, recent, newest)
+        return WholeBoard(current, learnt, pending, recent, newest, shown_upto)
 
     return work
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -19,7 +20,8 @@ from gateway.ledger.schema import baselines
 from gateway.ledger.transaction import Query
 from gateway.runtime.lanes import lane_of
 from gateway.runtime.settings import Settings
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.settle import Decision, _decide_all, settle
+from gateway.shared_records import Change
 from gateway.steward.dispatch import QUEUE_NAME
 from gateway.steward.duties import Steward
 from gateway.steward.index.check import check
@@ -62,11 +64,19 @@ class Duty:
         await asyncio.gather(*(self.ledger.append(new) for new in news))
 
     async def promote(self, *submission_ids: str, to_state: State = State.PROMOTED) -> None:
-        decisions = [
+        await settle(self.ledger, self.index, self.board, self._decisions(submission_ids, to_state))
+
+    async def commit(self, *submission_ids: str, to_state: State = State.PROMOTED) -> list[Change]:
+        """Settles in the ledger alone, as who dies or is slow right after the commit."""
+        decisions = self._decisions(submission_ids, to_state)
+        _, changes = await self.ledger.write(_decide_all(self.board, decisions))
+        return changes
+
+    def _decisions(self, submission_ids: Sequence[str], to_state: State) -> list[Decision]:
+        return [
             Decision(each, to_state, "replay", Reason.VERIFIED, self.clock(), frozenset(State))
             for each in submission_ids
         ]
-        await settle(self.ledger, self.index, self.board, decisions)
 
     async def fill(self) -> None:
         """Some promoted runs of every player, one revoked, and two that are pending."""

@@ -11,6 +11,8 @@ No reader sees half a board, and no change is lost:
   to it. Then the events after `newest` are read in slices, each in one snapshot with the rows they changed,
   and those rows are built again. After the last slice, the generation is the board at the moment S of that
   slice.
+- Showing a standing that is in place already puts nothing on the stream. So the changes up to S that nobody
+  has shown yet are shown before the swap, on the live keys, which know what the stream has had.
 - A change committed after S and shown before the swap went to keys that the swap removes. So after the swap
   the events from S to the newest of that moment are read again and shown on the live keys. Later commits are
   shown by their own settlements. Sequence numbers guard every write, so showing a change twice does no harm.
@@ -20,15 +22,19 @@ No reader sees half a board, and no change is lost:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final
+
+from redis.exceptions import ResponseError
 
 from gateway.index.board_index import BoardIndex, CommittedRun
 from gateway.index.generation import BuiltBoard, Generation, ShardedGeneration, generation_of
 from gateway.index.groups.segments import SegmentBoards
 from gateway.ledger import index_pages, queries
+from gateway.ledger.derived import log
 from gateway.ledger.index_pages import BoardChanges, BoardEvent
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.players.memberships import memberships_after
@@ -38,7 +44,7 @@ from gateway.runtime.concurrency import in_turns
 from gateway.runtime.failpoints import Point, reach
 from gateway.shared_records import Change, Standing
 from gateway.steward.index.readable_windows import readable_window_names
-from policies.errors import RebuildLost
+from policies.errors import IndexUnavailable, RebuildLost
 from policies.model import Policy
 from policies.vocabulary import State
 from validators.baseline import is_population
@@ -125,11 +131,12 @@ class Rebuilder:
         await generation.begin()
         try:
             built = await self._build_at_once(generation) or await self._build_in_pages(generation)
-            rebuilt, reached_seq = built
+            rebuilt, shown_upto, reached_seq = built
             if self._policy.exact_ranks:
                 await generation.trim(
                     await self._ledger.read(index_pages.live_windows(self._board, now_ms=self._clock()))
                 )
+            await self._show_unshown(generation, shown_upto, reached_seq)
             reach(Point.BEFORE_SWAP)
             await generation.swap(readable_window_names(self._policy, self._clock()))
             reach(Point.AFTER_SWAP)
@@ -143,8 +150,11 @@ class Rebuilder:
 
     async def _build_at_once(
         self, generation: Generation | ShardedGeneration
-    ) -> tuple[RebuildCounts, int] | None:
-        """Build a small board; return what it has now and its newest event, or None if it is large."""
+    ) -> tuple[RebuildCounts, int, int] | None:
+        """Build a small board; return what it has now, or None if it is large.
+
+        With it, return the event up to which the index was told of all, and the newest in the generation.
+        """
         now_ms = self._clock()
         since_ms = now_ms - SETTLED_MS
         whole = await self._ledger.read(
@@ -157,12 +167,16 @@ class Rebuilder:
         await generation.put_board(BuiltBoard(whole.standings, whole.baselines, pending, settled))
         self._tell(len(whole.standings))
         reach(Point.INSIDE_REBUILD)
-        return RebuildCounts(len(whole.standings), len(whole.baselines), len(pending)), whole.upto
+        counts = RebuildCounts(len(whole.standings), len(whole.baselines), len(pending))
+        return counts, whole.shown_upto, whole.upto
 
-    async def _build_in_pages(self, generation: Generation | ShardedGeneration) -> tuple[RebuildCounts, int]:
+    async def _build_in_pages(
+        self, generation: Generation | ShardedGeneration
+    ) -> tuple[RebuildCounts, int, int]:
         newest = await self._ledger.read(queries.newest_seq())
         rebuilt = await self._build_parts(generation)
-        return rebuilt, await self._catch_up(generation, newest)
+        reached_seq = await self._catch_up(generation, newest)
+        return rebuilt, (await self._ledger.read(log.projected())).upto, reached_seq
 
     async def _build_parts(self, generation: Generation | ShardedGeneration) -> RebuildCounts:
         baselines = await self._build_baselines(generation)
@@ -235,6 +249,28 @@ class Rebuilder:
             if changes.is_newest:
                 break
         return after
+
+    async def _show_unshown(self, generation: Generation | ShardedGeneration, after: int, upto: int) -> None:
+        """Show the built standings that nobody has shown yet on the live keys, and so on the stream."""
+        while after < upto:
+            page = await self._ledger.read(
+                index_pages.unshown_standings(
+                    self._board, after, upto=upto, now_ms=self._clock(), count=EVENTS
+                )
+            )
+            for _, changed in groupby(page.standings, key=lambda standing: standing.seq):
+                await self._put_on_stream(list(changed))
+            await generation.renew()
+            after = page.upto
+
+    async def _put_on_stream(self, changed: Sequence[Standing]) -> None:
+        """Show what one event changed, of one player."""
+        try:
+            await self._index.restore(changed[0].player, changed, [])
+        except IndexUnavailable as error:
+            # Live keys that somebody damaged must not keep the board from being built: the swap removes them.
+            if not isinstance(error.__cause__, ResponseError | ValueError):
+                raise
 
     async def _replay(self, generation: Generation | ShardedGeneration, after: int) -> None:
         """Show changes after `after` on the live keys: they may have been shown on removed keys."""

@@ -14,6 +14,7 @@ from gateway.index import keys
 from gateway.index.shards import ShardedIndex, shard_of
 from gateway.recordings.opening import recordings_of
 from gateway.runtime.settings import Settings
+from gateway.settlement.settle import project
 from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
 from gateway.wiring import load_policies, open_index, open_ledger
@@ -154,3 +155,18 @@ async def test_the_board_s_stream_tells_every_change_with_ranks_of_the_whole(dut
     for _ in range(2):
         await duty.steward.reconcile()
         assert before + 2 == duty.redis.xlen(stream)
+
+
+async def test_a_change_that_a_build_overtakes_is_told_once_on_the_board_s_stream(duty: Duty):
+    """Whichever shard it is in; its settlement then finds it in place."""
+    await crowd(duty, 8)
+    await duty.append("overtaken", player="p0", score=9)
+    changes = await duty.commit("overtaken")
+    await duty.rebuilder().rebuild()
+    for _ in range(2):
+        entries = [fields for _, fields in duty.redis.xrange(keys.changes("tiny"))]
+        told = [each[b"window"] for each in entries if each[b"submission"] == b"overtaken"]
+        assert [b"alltime", window_at_now(duty)] == told
+        assert await project(duty.ledger, duty.index, duty.board, changes)
+    assert (1, "p0", 9) == (await shown(duty))[0]
+    assert [] == await duty.differences()
