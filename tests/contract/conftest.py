@@ -1,11 +1,14 @@
-"""Which tests of a suite that is run again on a cluster are worth it."""
+"""Ledgers on PostgreSQL, and which tests of a suite that is run again on a cluster are worth it."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
+from tests.support.postgres import PostgresServer
+from tests.support.stores import PostgresStore
 from tests.support.thorough import IS_THOROUGH
 
 ORDINARILY_ON_ONE_SERVER = {
@@ -21,6 +24,20 @@ ORDINARILY_ON_ONE_SERVER = {
     "test_I10_a_rebuild_killed_before_the_swap_changes_nothing",
     "test_a_lease_that_ran_out_puts_nothing_in_place",
 }
+
+
+@pytest.fixture
+async def store(postgres_server: PostgresServer) -> AsyncIterator[PostgresStore]:
+    """A database with the tables of a ledger and without rows."""
+    async with postgres_server.database() as name:
+        yield PostgresStore(postgres_server, name)
+
+
+@pytest.fixture
+async def empty(postgres_server: PostgresServer) -> AsyncIterator[PostgresStore]:
+    """A database with nothing in it."""
+    async with postgres_server.database("template0") as name:
+        yield PostgresStore(postgres_server, name)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

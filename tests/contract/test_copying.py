@@ -103,17 +103,8 @@ def source(original: SealedLedger, tmp_path: Path) -> SealedLedger:
 
 
 @pytest.fixture
-async def target(postgres_server: PostgresServer) -> AsyncIterator[PostgresStore]:
-    """A database with the tables of a ledger and without rows."""
-    async with postgres_server.database() as name:
-        yield PostgresStore(postgres_server, name)
-
-
-@pytest.fixture
-async def bare_target(postgres_server: PostgresServer) -> AsyncIterator[PostgresStore]:
-    """A database with nothing in it."""
-    async with postgres_server.database("template0") as name:
-        yield PostgresStore(postgres_server, name)
+def target(store: PostgresStore) -> PostgresStore:
+    return store
 
 
 def url_of(target: PostgresStore) -> str:
@@ -140,16 +131,16 @@ async def rows_in(target: PostgresStore) -> Rows:
 
 
 async def test_every_row_of_every_table_is_copied_but_those_of_stewards(
-    source: SealedLedger, bare_target: PostgresStore
+    source: SealedLedger, empty: PostgresStore
 ):
     """Numbers of 64 bits, bytes, odd text and NULLs are what they were; the schema is made on the way."""
     before = rows_of(source)
     assert [] == [name for name, rows in before.items() if not rows]
-    copy = await copied(source, bare_target)
-    assert {**before, "stewards": []} == await rows_in(bare_target)
+    copy = await copied(source, empty)
+    assert {**before, "stewards": []} == await rows_in(empty)
     assert before == rows_of(source)
     assert {name: len(rows) for name, rows in before.items() if name != "stewards"} == copy.rows
-    planned = await bare_target.sql("SELECT reltuples::int FROM pg_class WHERE relname = 'standings'")
+    planned = await empty.sql("SELECT reltuples::int FROM pg_class WHERE relname = 'standings'")
     assert [(len(before["standings"]),)] == planned
 
 

@@ -6,7 +6,6 @@ import asyncio
 import os
 import re
 import sqlite3
-from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -59,13 +58,6 @@ def difference(connection: Connection) -> list[Any]:
     return compare_metadata(MigrationContext.configure(connection, opts=options), metadata)
 
 
-@pytest.fixture
-async def empty(postgres_server: PostgresServer) -> AsyncIterator[str]:
-    """The name of a PostgreSQL database with nothing in it."""
-    async with postgres_server.database("template0") as name:
-        yield name
-
-
 def test_versions_are_numbered_one_after_the_other_and_the_last_is_ours():
     """A version says by its number whether it is older or newer."""
     numbered = revisions()
@@ -95,9 +87,9 @@ def dumped(connection: sqlite3.Connection) -> list[tuple[str, ...]]:
     ]
 
 
-async def test_migrations_lead_to_the_tables_on_postgres(postgres_server: PostgresServer, empty: str):
+async def test_migrations_lead_to_the_tables_on_postgres(empty: PostgresStore):
     """Nothing is left to be changed."""
-    url = postgres_server.url(empty, OWNER)
+    url = empty.server.url(empty.database, OWNER)
     await upgrade_postgres(url)
 
     engine = create_async_engine(
@@ -126,15 +118,14 @@ async def test_an_sqlite_ledger_is_upgraded_by_whoever_opens_it_with_what_is_in_
     )
 
 
-async def test_a_postgres_ledger_is_upgraded_with_what_is_in_it(postgres_server: PostgresServer, empty: str):
+async def test_a_postgres_ledger_is_upgraded_with_what_is_in_it(empty: PostgresStore):
     """From the first version through each later one; rows are there before and after."""
-    store = PostgresStore(postgres_server, empty)
     for revision in revisions():
-        await upgrade_postgres(postgres_server.url(empty, OWNER), revision)
+        await upgrade_postgres(empty.server.url(empty.database, OWNER), revision)
         statement, values = an_event(revision, "$")
-        await postgres_server.sql(statement, *values, database=empty)
+        await empty.server.sql(statement, *values, database=empty.database)
 
-    async with open_in(store) as ledger:
+    async with open_in(empty) as ledger:
         assert len(revisions()) == await ledger.read(queries.newest_seq())
         assert (await ledger.append(new_submission("new"))).is_new
 
@@ -204,24 +195,24 @@ async def test_a_ledger_of_the_version_before_is_upgraded(
         assert [(next_version,)] == await store.sql("SELECT version_num FROM alembic_version")
 
 
-async def test_a_failed_migration_leaves_nothing_behind(postgres_server: PostgresServer, empty: str):
+async def test_a_failed_migration_leaves_nothing_behind(empty: PostgresStore):
     """All or nothing: a database in which a name is taken is as it was."""
-    url = postgres_server.url(empty, OWNER)
-    await postgres_server.sql("CREATE TABLE submissions (notes text)", database=empty)
+    url = empty.server.url(empty.database, OWNER)
+    await empty.server.sql("CREATE TABLE submissions (notes text)", database=empty.database)
     with pytest.raises(Exception, match=r"not migrated: .*submissions.* already exists"):
         await upgrade_postgres(url)
 
-    tables = await postgres_server.sql(
-        "SELECT tablename FROM pg_tables WHERE schemaname = 'public'", database=empty
+    tables = await empty.server.sql(
+        "SELECT tablename FROM pg_tables WHERE schemaname = 'public'", database=empty.database
     )
     assert [("submissions",)] == tables
 
 
-async def test_migrating_twice_at_once_is_migrating_once(postgres_server: PostgresServer, empty: str):
+async def test_migrating_twice_at_once_is_migrating_once(empty: PostgresStore):
     """Two operators who do it at the same time both find it done."""
-    url = postgres_server.url(empty, OWNER)
+    url = empty.server.url(empty.database, OWNER)
     await asyncio.gather(upgrade_postgres(url), upgrade_postgres(url))
-    async with open_in(PostgresStore(postgres_server, empty)) as ledger:
+    async with open_in(empty) as ledger:
         assert 0 == await ledger.read(queries.newest_seq())
 
 

@@ -31,19 +31,6 @@ from tests.support.postgres import APP, OWNER, PASSWORD, PostgresServer
 from tests.support.stores import PostgresStore, open_in
 
 
-@pytest.fixture
-async def store(postgres_server: PostgresServer) -> AsyncIterator[PostgresStore]:
-    async with postgres_server.database() as name:
-        yield PostgresStore(postgres_server, name)
-
-
-@pytest.fixture
-async def empty(postgres_server: PostgresServer) -> AsyncIterator[PostgresStore]:
-    """A database with nothing in it."""
-    async with postgres_server.database("template0") as name:
-        yield PostgresStore(postgres_server, name)
-
-
 async def test_M09_the_application_has_no_right_to_change_history(store: PostgresStore):
     """Its role can neither change nor remove an event or a recording, nor the facts of a submission: permission denied."""
     async with open_in(store) as ledger:
