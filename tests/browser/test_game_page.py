@@ -234,6 +234,7 @@ async def test_a_change_told_while_the_board_is_read_is_shown(stack: str, visit:
         await route.fulfill(response=answer)
 
     await watcher.page.wait_for_selector("#board .who:text-is('Later')", timeout=PUSHED_MS)
+    assert {"Sooner", "Later"} <= {row["name"] for row in await watcher.board()}
 
 
 async def test_M07_a_hostile_problem_is_shown_as_text(visit: Any):

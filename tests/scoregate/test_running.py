@@ -187,10 +187,14 @@ def test_N07_a_part_that_cannot_be_noted_runs_all_the_same(tmp_path: Path):
 async def test_a_steward_that_ends_makes_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Only changed policies need another one, which would say at every end that they were reloaded."""
     monkeypatch.setattr(forced_exit, "end_within", lambda *_: None)
-    signals, begun = Signals(), asyncio.Event()
+    signals, begun, made = Signals(), asyncio.Event(), []
 
     class Duties:
         catalogue = Catalogue(Policies({}))
+
+        def under(self, policies: Policies) -> Duties:
+            made.append(policies)
+            return self
 
         async def run(self) -> None:
             begun.set()
@@ -200,3 +204,4 @@ async def test_a_steward_that_ends_makes_no_other(tmp_path: Path, monkeypatch: p
     await begun.wait()
     signals.end()
     await asyncio.wait_for(rounds, 20)
+    assert [] == made

@@ -317,10 +317,10 @@ def test_no_update_is_lost_whenever_it_comes(tmp_path_factory: Any, valkey: Valk
     folder = tmp_path_factory.mktemp("cold")
     with valkey.client() as client:
         client.flushall()
-    asyncio.run(_play(settings_of(folder, valkey), writes))
+    asyncio.run(_assert_no_update_is_lost(settings_of(folder, valkey), writes))
 
 
-async def _play(settings_: Settings, writes: Any) -> None:
+async def _assert_no_update_is_lost(settings_: Settings, writes: Any) -> None:
     async with open_duty(settings_) as duty:
         await duty.append("first", player="ada", score=1)
         await duty.promote("first")
