@@ -65,6 +65,10 @@ class ProofInvalid(ScoregateError):
     """The proof does not hold."""
 
 
+class TrailUnreadable(ProofInvalid):
+    """The file is no exported audit trail."""
+
+
 class RecordingsUnavailable(LedgerUnavailable):
     """The store of large recordings cannot be used now; nothing was acknowledged."""
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from gateway.edge.assets import download, upload
 from gateway.edge.health import endpoints
 from gateway.edge.live import feed_request, sse, websocket
-from gateway.edge.moderation import cases, decisions
+from gateway.edge.moderation import cases, decisions, trail
 from gateway.edge.players import friends, joins, memberships
 from gateway.edge.problems import ProblemType as P
 from gateway.edge.reads import (
@@ -29,6 +29,7 @@ from gateway.edge.reads import (
 from gateway.edge.servers import board_operations, server_batches, server_operations
 from gateway.edge.submissions import reveals, runs, submit
 from gateway.edge.wire import board_answers, board_bodies, bodies, outcomes, read_models
+from gateway.edge.wire.moderation_trail import TrailPageShown
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -121,6 +122,7 @@ _DECIDE = (
 )
 _LIVE = (*_INDEXED, *_TOKEN, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY)
 _STORED = (*_TOKEN, *_DURABLE, P.NOT_FOUND)
+_TRAIL = ("moderator", "reason", "board", "player", "since", "until")
 
 ROUTES: tuple[Route, ...] = (
     Route("POST", "/v1/players", runs.create_player, Caller.ANYONE, "Create an anonymous player",
@@ -267,6 +269,11 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", "/v1/moderation/{submission}/reinstate", decisions.reinstate, Caller.MODERATOR,
           "Reinstate a revoked submission", outcomes.Decided, bodies.NewDecision, problems=_DECIDE,
           is_conditional=True),
+    Route("GET", "/v1/moderation/trail", trail.list_trail, Caller.MODERATOR, "List what moderators did",
+          TrailPageShown, problems=(*_STORED, P.SCHEMA_VIOLATION), query=(*_TRAIL, "limit", "cursor")),
+    Route("GET", "/v1/moderation/trail.csv", trail.export_trail, Caller.MODERATOR,
+          "Export what moderators did as CSV", problems=(*_STORED, P.SCHEMA_VIOLATION), gives_octets=True,
+          query=(*_TRAIL, "limit", "cursor")),
     Route("GET", "/livez", endpoints.livez, Caller.ANYONE, "Check that the process answers",
           outcomes.Liveness),
     Route("GET", "/readyz", endpoints.readyz, Caller.ANYONE, "Check that submissions can be accepted",

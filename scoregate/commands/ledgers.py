@@ -170,6 +170,16 @@ def ledger_verify_proof(
     typer.echo(judged(lambda: _verify_proof(file, public_key)))
 
 
+@app.command("verify-trail")
+def ledger_verify_trail(
+    file: Annotated[Path, typer.Argument(help="An exported audit trail, as CSV.")],
+    public_key: KeyFile = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Compare an exported audit trail with the seals of the ledger: 0 if each row is as sealed, 1 if not."""
+    typer.echo(judged(lambda: finish(_verify_trail(settings_of(data_dir), file, public_key))))
+
+
 app.command("as-of")(ledger_as_of)
 
 
@@ -268,6 +278,21 @@ def _verify_proof(file: Path, key_file: Path) -> str:
     except OSError as error:
         raise SettingsError(f"{file}: the proof cannot be read: {error}") from None
     return _proven(check_proof(written, keys))
+
+
+async def _verify_trail(settings: Settings, file: Path, key_file: Path | None) -> str:
+    """Return how many rows were compared. Raises ProofInvalid, LedgerTampered."""
+    from gateway.ledger.moderation.trail_file import check_trail, read_rows
+
+    try:
+        opened = file.open(encoding="utf-8", newline="")
+    except OSError as error:
+        raise SettingsError(f"{file}: the trail cannot be read: {error}") from None
+    with opened:
+        async with existing_ledger(settings) as ledger:
+            checked = await check_trail(ledger, read_rows(opened), _keys(settings, key_file))
+    rest = f"; {checked.unsealed} are not sealed yet" if checked.unsealed else ""
+    return f"clean: {checked.sealed} events are as they were sealed{rest}"
 
 
 def _keys(settings: Settings, key_file: Path | None) -> PublicKeys:

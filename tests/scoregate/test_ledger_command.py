@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import sqlite3
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from gateway.ledger.moderation import trail_file
+from gateway.ledger.seals.leaves import EVENT_COLUMNS
 from gateway.ledger.seals.signing_keys import SealKey
 from gateway.runtime.clock import rfc3339
 from gateway.steward.seals.sealing import Sealer
@@ -307,3 +311,30 @@ async def test_M09_copy_takes_no_ledger_that_was_changed(
         sealed.tamper("UPDATE submissions SET score = 1 WHERE seq = 4")
         status, _, err = await asyncio.to_thread(command, "copy", "--to", url)
         assert (1, True) == (status, err.startswith("event 4 was changed"))
+
+
+def test_M09_an_exported_trail_is_compared_with_the_seals(
+    sealed: SealedLedger, command: Command, tmp_path: Path
+):
+    """Row by row; what is not sealed yet is counted; a changed row, seal or key has status 1."""
+    file, key = tmp_path / "trail.csv", tmp_path / "key.pem"
+    key.write_text(command("public-key")[1])
+    columns = ", ".join(EVENT_COLUMNS)
+    with closing(sqlite3.connect(sealed.path)) as connection:
+        rows = connection.execute(f"SELECT {columns} FROM events WHERE seq > 10 ORDER BY seq DESC").fetchall()
+    whole = trail_file.written([dict(zip(EVENT_COLUMNS, row, strict=True)) for row in rows], has_header=True)
+    file.write_text(whole)
+    assert (0, "clean: 5 events are as they were sealed; 2 are not sealed yet\n") == command(
+        "verify-trail", file
+    )[:2]
+    assert 0 == command("verify-trail", file, "--public-key", key)[0]
+
+    file.write_text(whole.replace('"replay"', '"eve"'))
+    assert (1, "event 15 is not what was sealed\n") == command("verify-trail", file)[::2]
+    file.write_text("seq,at\n")
+    assert 1 == command("verify-trail", file)[0]
+    assert 2 == command("verify-trail", tmp_path / "none")[0]
+
+    file.write_text(whole)
+    sealed.tamper("UPDATE seals SET created_at_ms = 0 WHERE first_seq = 11")
+    assert (1, "the seal of events 11 to 15 is not signed by the key\n") == command("verify-trail", file)[::2]

@@ -103,6 +103,7 @@ WRONG: tuple[tuple[str, str], ...] = (
     ("ledger verify --json", "there is no seal key yet"),
     ("ledger heads --output {none}/x", "{none}/x: heads cannot be written there"),
     ("ledger prove nope", "there is no"),
+    ("ledger verify-trail {none}", "{none}: the trail cannot be read"),
     ("ledger verify-proof {none} --public-key {none}", "{none}: the public key cannot be read"),
     ("ledger verify-proof {junk} --public-key {junk}", "{junk}: expected Ed25519 public keys in PEM"),
     (f"ledger as-of nope {INSTANT}", "no policy for nope; there are arcade"),

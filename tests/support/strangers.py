@@ -75,6 +75,7 @@ MOODS: Final[tuple[Values, ...]] = (
     {"kind": "audit", "priority": 0},
     {"kind": "probe", "seq": 0},
     {"reason": Reason.VERIFIED.value},
+    {"actor": "moderator:mara"},
     {"player": "@ada"},
     {"series": 1},
     {"state": "pending", WITHOUT: "outbox"},

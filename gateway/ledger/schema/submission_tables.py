@@ -194,6 +194,7 @@ events = Table(
     Index("events_of_players", "board", "seq", sqlite_where=_IS_OF_PLAYER, postgresql_where=_IS_OF_PLAYER),
     partial_index("events_verified", "board", "seq", where=VERIFIED),
     partial_index("events_by_moderator", "actor", "seq", where=BY_MODERATOR),
+    partial_index("events_by_moderators", "seq", where=BY_MODERATOR),
     sqlite_strict=True,
 )
 """The log: written once, and sealed. All else follows from it, or is kept beside it."""

@@ -19,10 +19,9 @@ _BY_MODERATOR: Final = text("actor LIKE 'moderator:%'")
 def upgrade() -> None:
     """Add the indexes of what moderators look for."""
     op.create_index("submissions_of_player", "submissions", ["player", "seq"])
-    op.create_index(
-        "events_by_moderator",
-        "events",
-        ["actor", "seq"],
-        sqlite_where=_BY_MODERATOR,
-        postgresql_where=_BY_MODERATOR,
-    )
+    _add_index("events_by_moderator", ["actor", "seq"])
+    _add_index("events_by_moderators", ["seq"])
+
+
+def _add_index(name: str, columns: list[str]) -> None:
+    op.create_index(name, "events", columns, sqlite_where=_BY_MODERATOR, postgresql_where=_BY_MODERATOR)

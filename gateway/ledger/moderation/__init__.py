@@ -1,0 +1,1 @@
+"""Records of moderation: who did what, and the evidence of it."""
