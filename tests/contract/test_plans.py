@@ -33,9 +33,9 @@ FIRST_OF_KIND = "the first row of a kind, from the beginning of its part of an i
 WAITING = "what waits, which is its result; an outbox that is not short is what it is to tell"
 
 MEANT = {
-    "standings.anchors._OTHERS": ("coarse", "the standings of one group of ties, up to the first other"),
-    "standings.anchors._DROPS[0]": ("coarse", ANCHORS),
-    "standings.anchors._DROPS[1]": ("coarse", ANCHORS),
+    "standings.noted_moves._OTHERS": ("coarse", "the standings of one group of ties, up to the first other"),
+    "standings.noted_moves._DROPS[0]": ("coarse", ANCHORS),
+    "standings.noted_moves._DROPS[1]": ("coarse", ANCHORS),
     "standings.anchors._ANCHORS": ("coarse", ANCHORS),
     "standings.anchors._LAST_FOLDED": ("coarse sort", PIECE),
     "standings.anchors._FORGET": ("coarse", PIECE),

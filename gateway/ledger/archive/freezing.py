@@ -33,7 +33,7 @@ from sqlalchemy import (
 from gateway.ledger.archive.windows import ArchivedWindow, ArchiveStage, load
 from gateway.ledger.queries import newest_seq
 from gateway.ledger.schema import Int64, Text, archived_entries, archived_windows, standings
-from gateway.ledger.standings.anchors import drop_anchors
+from gateway.ledger.standings.noted_moves import drop_anchors
 from gateway.ledger.standings.refold import refold
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.ranking import Ranking

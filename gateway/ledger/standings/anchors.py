@@ -7,7 +7,8 @@ At every commit, for each anchor and both series (standings, and groups of tied 
 
 Every writer keeps this true in one transaction, and writers take turns:
 
-- `note_move`, called for every change of a standing, adds the change of the right-hand side to the moves;
+- `note_move` in `noted_moves`, called for every change of a standing, adds the change of the right-hand side
+  to the moves;
 - a new anchor gets the number ahead of it now, less the moves ahead of it;
 - folding adds some of the moves to the anchors behind them, and removes these moves;
 - anchors can be removed; a writer that places standings by another rule removes all anchors and moves of the
@@ -45,6 +46,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert
 
 from gateway.ledger.schema import Text, anchored_windows, rank_anchors, rank_moves, standings
+from gateway.ledger.standings.noted_moves import drop_anchors
 from gateway.ledger.standings.ranks import (
     ENTRIES,
     FIRST,
@@ -85,24 +87,6 @@ MAY_NEED_TENDING: Final[ColumnElement[bool]] = or_(
 )
 """Whether the window bound as `board` and `window` has anchors, or more than `skipped` standings."""
 
-_put_move = insert(rank_moves)
-_PUT_MOVE = Query(
-    _put_move.on_conflict_do_update(
-        index_elements=["board", "window", "series", "order_value", "member"],
-        set_={"delta": rank_moves.c.delta + _put_move.excluded.delta},
-    )
-)
-_OTHERS = Query(
-    select(standings.c.player)
-    .where(
-        *in_window(standings),
-        standings.c.score.is_not(None),
-        place_of(standings) >= bound("begin"),
-        place_of(standings) < bound("end"),
-        standings.c.player != bindparam("player"),
-    )
-    .limit(1)
-)
 _RULE = Query(select(anchored_windows.c.rule).where(*in_window(anchored_windows)))
 _ANCHORED = Query(
     select(anchored_windows.c.board, anchored_windows.c.window)
@@ -116,9 +100,6 @@ _ANCHORED = Query(
 _BEGIN = Query(insert(anchored_windows))
 _SET = Query(insert(rank_anchors))
 _UNSET = Query(delete(rank_anchors).where(*in_window(rank_anchors), place_of(rank_anchors) == bound("at")))
-_DROPS = tuple(
-    Query(delete(table).where(*in_window(table))) for table in (rank_anchors, rank_moves, anchored_windows)
-)
 _ANCHORS = Query(
     select(rank_anchors.c.order_value, rank_anchors.c.member, rank_anchors.c.ahead)
     .where(*in_window(rank_anchors))
@@ -189,41 +170,6 @@ def _fold() -> Query:
 
 
 _FOLD = _fold()
-
-
-async def note_move(
-    tx: Transaction,
-    ranking: Ranking,
-    slot: tuple[str, str],
-    was: BoardPlace | None,
-    now: BoardPlace | None,
-    rule: str | None,
-) -> None:
-    """Note that the standing of a slot, (window, player), is about to move between places (None: nowhere).
-
-    `rule` is that of the window's anchors, None if it has none.
-    """
-    window, _ = slot
-    if rule is None or was == now:
-        return
-    if rule != anchor_rule(ranking):
-        await drop_anchors(tx, ranking.policy.board, window)
-        return
-    await _note(tx, ranking, window, ENTRIES, was, now)
-    if ranking.keeps_groups:
-        left, joined = (place and ranking.group_begin(window, place) for place in (was, now))
-        if left != joined:
-            left, joined = [
-                None if begin is None or await _has_others(tx, ranking, slot, begin) else begin
-                for begin in (left, joined)
-            ]
-            await _note(tx, ranking, window, GROUPS, left, joined)
-
-
-async def drop_anchors(tx: Transaction, board: str, window: str) -> None:
-    """Remove a window's anchors and moves; it is counted without them until the steward sets new ones."""
-    for query in _DROPS:
-        await tx.run(query, board=board, window=window)
 
 
 def anchored_after(after: tuple[str, str], *, count: int) -> Operation[list[tuple[str, str]]]:
@@ -359,34 +305,6 @@ async def _set(tx: Transaction, key: dict[str, str], anchor: Anchor) -> None:
     await tx.run(
         _SET, **key, order_value=order, member=member, ahead=anchor.ahead, groups_ahead=anchor.groups_ahead
     )
-
-
-async def _note(
-    tx: Transaction,
-    ranking: Ranking,
-    window: str,
-    series: int,
-    was: BoardPlace | None,
-    now: BoardPlace | None,
-) -> None:
-    for place, delta in ((was, -1), (now, 1)):
-        if place is not None:
-            await tx.run(
-                _PUT_MOVE,
-                board=ranking.policy.board,
-                window=window,
-                series=series,
-                order_value=place.order,
-                member=place.member,
-                delta=delta,
-            )
-
-
-async def _has_others(tx: Transaction, ranking: Ranking, slot: tuple[str, str], begin: BoardPlace) -> bool:
-    """Return whether the group that begins there has other players than this one."""
-    window, player = slot
-    span = bind(begin=begin, end=ranking.group_end(window, begin))
-    return bool(await tx.rows(_OTHERS, board=ranking.policy.board, window=window, player=player, **span))
 
 
 def _spare(anchors: Sequence[Anchor]) -> list[BoardPlace]:

@@ -12,7 +12,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from gateway.ledger.players.joins import was_joined
 from gateway.ledger.schema import anchored_windows, is_in, players, standings, submissions
-from gateway.ledger.standings.anchors import note_move
+from gateway.ledger.standings.noted_moves import note_move
 from gateway.ledger.standings.reached import CountingColumns, select_reached, within_limits
 from gateway.ledger.standings.rollups import Share, ShareChange, fold_shares, with_share
 from gateway.ledger.submission_rows import stats_from
