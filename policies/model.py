@@ -46,6 +46,7 @@ from policies.judging import (
     Velocity,
 )
 from policies.limits import Limits, RecordingRetention
+from policies.playback import Playback
 from policies.plugins import Plugin
 from policies.replaying import Build, Replay, Verification
 from policies.rollups import Rollup
@@ -117,6 +118,7 @@ class Policy(PolicySection):
     rules: Annotated[tuple[Rule, ...], Field(max_length=RULES, strict=False)] = ()
     plugins: Annotated[dict[Name, Plugin], Field(default_factory=dict, max_length=16)]
     verification: Verification = Verification()
+    playback: Playback = Playback()
 
     @model_validator(mode="before")
     @classmethod

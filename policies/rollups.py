@@ -30,7 +30,7 @@ _OF_RUNS: Final = frozenset(
         *("operator", "tie_break", "tie_fields", "tie_resolution_ms", "details", "joins", "staleness_s"),
         *("stats", "velocity", "slow_motion", "delay", "abandonment", "run_lifetime_s", "anomaly", "drift"),
         *("progress", "validators", "forensics", "builds", "replay", "rules", "plugins", "verification"),
-        *("seed", "limits", "recordings"),
+        *("seed", "limits", "recordings", "playback"),
     }
 )
 """Settings for runs and for their folds, which a rollup does not have."""

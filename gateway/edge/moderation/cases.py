@@ -13,6 +13,7 @@ from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.preconditions import etag
 from gateway.edge.http.request import board_of, moderator_of, whole_number
 from gateway.edge.http.responses import finding_shown, held_submission, json_response
+from gateway.edge.moderation.playback import playback_shown
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire import outcomes
 from gateway.ledger import queries
@@ -73,6 +74,7 @@ async def show_case(request: web.Request) -> web.Response:
         history=[_score_shown(score) for score in background.scores],
         has_recording=submission.recording_digest is not None and expired_at is None,
         recording_expired_at=expired_at,
+        playback=playback_shown(board, submission, events),
         events=[_event_shown(event) for event in events],
     )
     return json_response(case, headers={"ETag": etag(version)})

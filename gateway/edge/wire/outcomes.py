@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from gateway.edge.wire.fields import Answer, PlayerId, Secret
+from gateway.edge.wire.playback_answers import PlaybackShown
 
 
 class PlayerCreated(Answer):
@@ -258,7 +259,7 @@ class CaseFile(Answer):
     `elapsed_ms` is the time from the ticket to the submission. `ranks` has for each of the board's windows
     the rank that the submission has, or would have after an approval; null if another score of the player
     stands there. `history` has the player's newest promoted scores on the board. `recording_expired_at` is
-    when the retention of the recording ended.
+    when the retention of the recording ended. `playback` is what a player page needs besides the recording.
     """
 
     submission: HeldSubmission
@@ -268,6 +269,7 @@ class CaseFile(Answer):
     history: list[ScoreShown]
     has_recording: bool
     recording_expired_at: str | None = None
+    playback: PlaybackShown
     events: list[EventShown]
 
 

@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from gateway.edge.auth.tokens import Bearer, Role
+from gateway.edge.moderation.playback import playback_shown
+from gateway.ledger import queries
+from gateway.ledger.reads import ReadKind
 from gateway.runtime.settings import Settings
 from replay.simulators.sandbox import Sandbox
-from tests.replay.games import GAME, store
+from tests.replay.games import GAME, STATS, store
 from tests.support.boards import BUILD, CHECKPOINT_TICKS, tiny_claim, tiny_play, write_board
 from tests.support.harness import Answer, Run, free_port
 from tests.support.valkey import ValkeyServer
@@ -23,7 +26,8 @@ async def world(tmp_path: Path, sandbox: Sandbox, valkey: ValkeyServer) -> Async
     policies = tmp_path / "policies"
     module = {"simulator": str(store(tmp_path, GAME).path)}
     write_board(policies, "open", builds={BUILD: module | {"tells_divergence": True}})
-    write_board(policies, "closed", builds={BUILD: module})
+    watching = {"playback": {"page": "/player.html", "buttons": ["jump"]}, "forensics": {"buttons": 1}}
+    write_board(policies, "closed", builds={BUILD: module}, **watching)
     settings = Settings(
         data_dir=tmp_path / "data",
         policies_dir=policies,
@@ -81,3 +85,63 @@ async def test_other_mismatches_have_no_tick(world: World):
     """A wrong score with honest checkpoints is rejected without one."""
     _, told = await judged(world, "open", score_shift=1)
     assert ("rejected", None) == (told.body["state"], told.body["divergent_tick"])
+
+
+async def test_the_case_has_what_a_player_page_needs(world: World):
+    """Seed, build, module and pace, and what the replay said: where it parted, and its own result; before it, nothing."""
+    run = world.run("bo", "closed")
+    assert 202 == (await world.harness.send(world.harness.signed(run, tiny_claim(7), board="closed"))).status
+    before = (await world.harness.get(f"/v1/moderation/{run.id}", world.harness.moderator())).body["playback"]
+    await world.verify(run.id)
+    case = (await world.harness.get(f"/v1/moderation/{run.id}", world.harness.moderator())).body
+    after, detail = case["playback"], case["events"][-1]["detail"]
+
+    assert (None, None) == (before["divergence"], before["simulated"])
+    assert {
+        "page": "/player.html",
+        "buttons": ["jump"],
+        "button_mask": 1,
+        "seed": run.info["seed"],
+        "build": BUILD,
+        "simulator": detail["simulator"],
+        "parameters": None,
+        "asset_url": None,
+        "ticks_per_second": 60,
+        "maximum_ticks": 100_000,
+        "recording": "scoregate",
+        "divergence": {
+            name: detail["divergence"][name] for name in ("after_tick", "at_tick", "claimed", "simulated")
+        },
+        "simulated": {
+            "score": detail["simulated_score"],
+            "ticks": detail["simulated_ticks"],
+            "stats": dict(zip(STATS, detail["simulated"]["stats"], strict=True)),
+        },
+    } == after
+    assert (0, CHECKPOINT_TICKS) == (after["divergence"]["after_tick"], after["divergence"]["at_tick"])
+
+
+async def test_the_case_tells_of_the_newest_replay(world: World):
+    """A later replay replaces what an earlier one said; a decision in between, or after both, says nothing of replays."""
+    run = world.run("cy", "closed")
+    assert 202 == (await world.harness.send(world.harness.signed(run, tiny_claim(7), board="closed"))).status
+    await world.verify(run.id)
+    board = await world.edge.catalogue.board("closed")
+    stored = await world.edge.ledger.read(queries.submission(run.id), ReadKind.MODERATION)
+    events = list(await world.edge.ledger.read(queries.history_of(run.id), ReadKind.MODERATION))
+    decided = {"detail": {"why": "looked at it"}}
+    later = {
+        "detail": {
+            "verdict_reason": "verified",
+            "simulated_score": 70,
+            "simulated_ticks": 25,
+            "divergence": None,
+        }
+    }
+
+    assert playback_shown(board, stored, [*events, decided]).divergence is not None
+    newest = playback_shown(board, stored, [*events, decided, later, decided])
+    assert (None, {"score": 70, "ticks": 25, "stats": {}}) == (
+        newest.divergence,
+        newest.simulated.model_dump(),
+    )
