@@ -47,6 +47,15 @@ export class Game {
     return BigInt.asUintN(64, this.#module.state_hash());
   }
 
+  /** Returns the whole memory of the module, which `restore` brings back: the run as it stands. */
+  save() {
+    return new Uint8Array(this.#module.memory.buffer).slice();
+  }
+
+  restore(saved) {
+    new Uint8Array(this.#module.memory.buffer).set(saved);
+  }
+
   get score() {
     return Number(this.#module.score());
   }

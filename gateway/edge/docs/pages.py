@@ -17,6 +17,7 @@ from gateway.edge.context import EDGE, Edge
 from gateway.edge.docs.drawn_pages import DESCRIPTION, load_pages
 from gateway.edge.docs.first_submission import board_and_build, fill_in
 from gateway.edge.docs.home import draw_home, home_template
+from gateway.edge.docs.player_page import security_of
 from gateway.edge.docs.sections import OVERVIEW, page_paths, reference_folder
 from gateway.edge.reads.read_budget import budgeted
 
@@ -66,7 +67,7 @@ def _add_arcade(app: web.Application, folder: Path) -> None:
         return
     for file in sorted(folder.iterdir()):
         if file.suffix in _TYPES and file.name != _CLIENT:
-            _serve_file(app, f"/arcade/{file.name}", file)
+            _serve_file(app, f"/arcade/{file.name}", file, SECURITY | security_of(file.name))
     _serve_file(app, "/arcade/", folder / "index.html")
     installed, in_checkout = folder / _CLIENT, folder.parent.parent / "clients" / "javascript" / _CLIENT
     _serve_file(app, f"/arcade/{_CLIENT}", installed if installed.is_file() else in_checkout)
@@ -82,13 +83,11 @@ async def _home(request: web.Request) -> web.Response:
     )
 
 
-def _serve_file(app: web.Application, path: str, file: Path) -> None:
-    _serve(app, path, file.read_bytes(), _TYPES[file.suffix])
+def _serve_file(app: web.Application, path: str, file: Path, security: Mapping[str, str] = SECURITY) -> None:
+    body, content_type = file.read_bytes(), _TYPES[file.suffix]
 
-
-def _serve(app: web.Application, path: str, body: bytes, content_type: str) -> None:
     async def page(_request: web.Request) -> web.Response:
-        return _page(body, content_type)
+        return _page(body, content_type, security)
 
     app.router.add_get(path, page)
 
@@ -104,9 +103,9 @@ def _serve_drawn(app: web.Application, path: str, content_type: str) -> None:
     app.router.add_get(path, budgeted(path, page))
 
 
-def _page(body: bytes, content_type: str) -> web.Response:
+def _page(body: bytes, content_type: str, security: Mapping[str, str] = SECURITY) -> web.Response:
     return web.Response(
-        body=body, headers=SECURITY | {"Content-Type": content_type, "Cache-Control": "no-cache"}
+        body=body, headers={**security, "Content-Type": content_type, "Cache-Control": "no-cache"}
     )
 
 

@@ -8,6 +8,7 @@ from yarl import URL
 from gateway.runtime.settings import Settings
 from tests.gateway.edge.test_readers import filled
 from tests.support.attack import honest, issued
+from tests.support.game import ROOT
 from tests.support.harness import Answer, Harness, Request, running_harness
 from tests.support.raw import RawConnection, exchange
 
@@ -40,6 +41,31 @@ async def test_pages_let_a_browser_do_what_they_need_and_no_more(harness: Harnes
         assert PAGE == {name: answer.headers.get(name) for name in PAGE}, path
     async with harness.session.get(f"{harness.url}/arcade", allow_redirects=False) as moved:
         assert (302, "/arcade/") == (moved.status, moved.headers["Location"])
+
+
+async def test_the_player_page_is_framed_by_this_edge_and_reads_four_files(harness: Harness):
+    """Its origin is opaque even when it is opened by itself; nothing but its own modules and the game can be read from there."""
+    player = await harness.get("/arcade/playback.html")
+    policy = player.headers["Content-Security-Policy"].split("; ")
+    assert {"default-src 'none'", "frame-ancestors 'self'", "sandbox allow-scripts"} <= set(policy)
+    assert "connect-src 'self'" in policy
+    shared = {"playback.js", "game.js", "scene.js", "arcade.wasm"}
+    files = {
+        path.name
+        for path in (ROOT / "examples" / "arcade").iterdir()
+        if path.suffix in {".js", ".html", ".css", ".wasm"}
+    }
+    for path in (
+        *(f"/arcade/{name}" for name in sorted(files)),
+        "/arcade/",
+        "/",
+        "/docs",
+        "/v1/boards",
+        "/livez",
+    ):
+        answer = await harness.send(Request("GET", path, b"", {"Origin": "null"}))
+        allowed = "*" if path.removeprefix("/arcade/") in shared else None
+        assert (200, allowed) == (answer.status, answer.headers.get("Access-Control-Allow-Origin")), path
 
 
 async def test_what_is_not_said_to_be_public_is_kept_by_nobody(harness: Harness):
