@@ -83,7 +83,8 @@ class Tracks:
         view = BoardView(self.ledger, index, Inspection(index.client, board.name), board.policy, self.clock)
         if not await view.inspection.is_whole():
             return False
-        return (await check(view, is_repaired=False, in_flight_s=0)).differences == ()
+        checked = await check(view, is_repaired=False, in_flight_s=0)
+        return (checked.differences, checked.failure) == ((), None)
 
 
 @pytest.fixture

@@ -68,6 +68,7 @@ def view_of(harness: Harness, board: str = "vault") -> BoardView:
 
 async def differences(harness: Harness, *, is_repaired: bool = False) -> list[Kind]:
     checked = await check(view_of(harness), is_repaired=is_repaired, in_flight_s=0)
+    assert checked.failure is None
     return sorted(each.kind for each in checked.differences)
 
 
@@ -288,7 +289,7 @@ async def test_leaving_right_after_scoring_shows_at_once(harness: Harness):
     await join(harness, "ada")
     assert [("ada", 10)] == await league(harness)
     checked = await check(view_of(harness, "league"), is_repaired=False, in_flight_s=0)
-    assert () == checked.differences
+    assert ((), None) == (checked.differences, checked.failure)
 
 
 async def test_leaving_is_seen_by_a_rebuild_and_without_redis(harness: Harness, valkey: ValkeyServer):

@@ -80,6 +80,7 @@ def first(count: int, *, without: int = 0) -> list[str]:
 
 async def differences(duty: Duty, *, is_repaired: bool = False) -> list[str]:
     found = await check(duty.view(), is_repaired=is_repaired, in_flight_s=0)
+    assert found.failure is None
     return [each.kind.value for each in found.differences]
 
 

@@ -18,7 +18,6 @@ from gateway.index.shards import board_index
 from gateway.ledger.players.memberships import change_membership
 from gateway.runtime.failpoints import VARIABLE, Point, arm, disarm
 from gateway.steward.index import rebuild as rebuilding
-from gateway.steward.index.check import check
 from gateway.steward.index.rebuild import Rebuilder
 from policies.errors import IndexNotWhole, IndexUnavailable, RebuildRefused
 from policies.vocabulary import State
@@ -64,10 +63,6 @@ def built_keys(duty: Duty) -> list[bytes]:
     return list(duty.redis.scan_iter(f"{BOARD}built:*"))
 
 
-async def differences(duty: Duty) -> list[Any]:
-    return list((await check(duty.view(), is_repaired=False, in_flight_s=0)).differences)
-
-
 @in_pages_and_at_once
 @on_both_ledgers
 async def test_a_rebuilt_board_is_byte_equal_to_the_live_one(duty: Duty):
@@ -85,7 +80,7 @@ async def test_a_rebuilt_board_is_byte_equal_to_the_live_one(duty: Duty):
     assert (done.standings, done.standings) == (sum(pages), await duty.rebuilder().total())
     assert max(pages) <= rebuilding.PAGE
     assert [] == built_keys(duty) + list(duty.redis.scan_iter(f"{BOARD}building"))
-    assert await differences(duty) == []
+    assert await duty.differences() == []
 
 
 async def test_a_rebuild_takes_out_what_the_ledger_does_not_say(duty: Duty):
@@ -195,7 +190,7 @@ async def test_what_is_settled_during_a_rebuild_is_in_place_after_it(duty: Duty,
         await duty.rebuilder().rebuild()
     assert 1 == len(changes)
     duty.assert_index_is_the_ledgers()
-    assert [] == await differences(duty)
+    assert [] == await duty.differences()
 
 
 async def test_two_rebuilds_at_once_are_one(duty: Duty):
@@ -285,7 +280,7 @@ async def test_I10_a_rebuild_killed_before_the_swap_changes_nothing(duty: Duty, 
     assert before == {key: value for key, value in duty.snapshot().items() if is_live(key)}
     with pytest.raises(RebuildRefused, match=r"try again in \d+ s"):
         await duty.rebuilder().rebuild()
-    assert [] == await differences(duty)
+    assert [] == await duty.differences()
 
     duty.redis.delete(f"{BOARD}building")  # as its expiry does
     await duty.rebuilder().rebuild()
