@@ -4,6 +4,9 @@ The rank is the one that the board showed right after the change. If the stream 
 replayed and gives the rank at each event; that is the same as long as changes are shown in the order in which
 they were decided. Recorded achievements stay.
 
+A change that was shown while the board was cold, or not whole in Redis, has no rank; the first run on a board
+of a family is one. Its player has reached what the ledger says of the board when the change is read.
+
 On a board that has to be joined, only players on it have a rank; in a past window, only those who were on it
 at its end. A player who joins is shown with earlier submissions. That is no achievement; the next submission
 that counts for more is one.
@@ -70,6 +73,9 @@ class Achievements:
             for change in mutations
             if change.rank is not None and change.rank <= TOP_RANKS
         ]
+        unranked = [change for change in mutations if change.rank is None and change.score is not None]
+        if unranked and not await self._outdated.has(board.name):
+            reached += await self._ledger.read(_reached_by(board, unranked))
         must_join = board.policy.joins is Joins.REQUIRED
         await self._record(await self._ledger.read(_dated(reached, only_own=must_join)))
 
@@ -122,6 +128,18 @@ class Achievements:
             await webhooks.queue(tx, events, now_ms=self._clock())
 
         await self._ledger.write(work)
+
+
+def _reached_by(board: Board, changes: Sequence[Mutation]) -> Operation[list[Achievement]]:
+    """Return the players whom these changes, as their newest, have left among the first ten."""
+    standing = {(change.window, change.player, change.seq) for change in changes}
+
+    async def work(tx: Transaction) -> list[Achievement]:
+        windows = dict.fromkeys(change.window for change in changes)
+        first = [each for window in windows for each in await _first_ten(tx, board, window)]
+        return [each for each in first if (each.window, each.player, each.seq) in standing]
+
+    return work
 
 
 async def _first_ten(tx: Transaction, board: Board, window: str) -> list[Achievement]:

@@ -18,13 +18,15 @@ from gateway.derived import join_history
 from gateway.derived.achievements import TOP_RANKS, reached_by_log
 from gateway.derived.join_history import JoinHistory
 from gateway.index import keys
+from gateway.index.feed.consumer_group import Mutation
 from gateway.ledger.derived.achievements import achievements_of
 from gateway.ledger.derived.folded_rules import BegunFold, RuleInForce, end_fold, mark_all, rule_number
 from gateway.ledger.players.joins import JoinChange
 from gateway.ledger.reads import ReadKind
 from gateway.runtime.lanes import lane_of
 from gateway.settlement.joins import set_joined, show_joined
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.settle import Decision, _decide_all, project, settle
+from gateway.steward.index.rebuild import Rebuilder
 from policies.loader import Policies
 from policies.vocabulary import Reason, State
 from tests.support.derived import catch_up
@@ -73,6 +75,61 @@ async def test_no_rank_is_told_or_recorded_of_a_board_that_is_folded_anew(stage)
     await stage.score("bob", 50)
     await catch_up(stage.derivations())
     assert {("bob", 2)} == {(player, rank) for _, player, rank, *_ in recorded(stage)}
+
+
+async def test_who_is_among_the_first_of_a_board_that_is_not_whole_has_reached_it(stage):
+    """Its changes are told without ranks: the ledger has them. The eleventh has reached nothing, nor has who is gone."""
+    derivations = stage.derivations()
+    await catch_up(derivations)
+    endpoint = await stage.webhook(types=("achievement.reached",))
+    await stage.score("before", 1000)
+    await catch_up(derivations)
+    stage.redis.delete(keys.sentinel("tiny"))
+    for number in range(TOP_RANKS):
+        await stage.score(f"p{number}", 100 - number)
+    await stage.decide(await stage.score("gone", 500), State.REVOKED)
+    await catch_up(derivations)
+    expected = {(f"p{number}", number + 2) for number in range(TOP_RANKS - 1)} | {("before", 1)}
+    assert expected == {row[1:3] for row in recorded(stage)}
+    assert 2 * len(expected) == len(recorded(stage)) == len(await stage.queued(endpoint))
+    events = dict(stage.rows("SELECT seq, at_ms FROM events WHERE to_state = 'promoted'"))
+    assert {row[5] for row in recorded(stage)} == {events[row[4]] for row in recorded(stage)}
+
+
+async def test_only_the_changes_that_were_told_are_achievements(stage):
+    """Others among the first ten of a board that is not whole came there by changes of their own, whenever those are told."""
+    await stage.score("other", 7)
+    outdated = OutdatedBoards(stage.ledger, Catalogue(Policies({"tiny": stage.board})), ReadKind.DUTIES)
+    consumer = folding.Achievements(stage.ledger, outdated, clock=stage.clock)
+    submission = await stage.score("ada", 5)
+    [[seq]] = stage.rows(
+        f"SELECT seq FROM events WHERE submission_id = '{submission}' AND to_state = 'promoted'"
+    )
+    told = Mutation(1, seq, "alltime", "ada", "", submission, 5, None, None, None)
+    await consumer.take(stage.board, [told, replace(told, window="daily:1970-01-01")])
+    assert [("alltime", "ada", 2)] == [row[:3] for row in recorded(stage)]
+
+
+async def test_a_change_that_a_build_overtakes_is_an_achievement(stage):
+    """Settled before its board is built in an empty Redis, and shown after it: it is recorded, and told once."""
+    derivations = stage.derivations()
+    await catch_up(derivations)
+    endpoint = await stage.webhook()
+    stage.redis.delete(keys.sentinel("tiny"))
+    submission = await stage.receive("ada", 5)
+    decision = Decision(
+        submission, State.PROMOTED, "replay", Reason.VERIFIED, stage.clock(), frozenset(State)
+    )
+    _, changes = await stage.ledger.write(_decide_all(stage.board, [decision]))
+    index = stage.index.of(stage.board)
+    await Rebuilder(stage.ledger, index, stage.board.policy, clock=stage.clock).rebuild()
+    assert await project(stage.ledger, stage.index, stage.board, changes)
+    await catch_up(derivations)
+    assert {("ada", 1, submission)} == {row[1:4] for row in recorded(stage)}
+    types = [each.type for each in await stage.queued(endpoint)]
+    assert [1, 2, 2] == [
+        types.count(each) for each in ("submission.decided", "standing.changed", "achievement.reached")
+    ]
 
 
 async def test_an_achievement_bears_the_event_it_was_reached_with(stage):
