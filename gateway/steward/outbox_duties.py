@@ -107,7 +107,9 @@ class OutboxDuties:
 
 async def _change_of(tx: Transaction, row: OutboxRow, *, now_ms: int) -> Change:
     submission = await queries.load_submission(tx, row.submission_id)
-    standings = await index_pages.live_standings(row.board, row.player, now_ms=now_ms)(tx)
+    live = await index_pages.live_standings(row.board, row.player, now_ms=now_ms)(tx)
+    # Older ones were shown before. Where their slots have gone, they would be told again as new.
+    standings = [standing for standing in live if standing.seq >= row.seq]
     build = submission.build if submission else ""
     baselines = await queries.baselines_of(row.board, row.player, build)(tx)
     state = submission.state if submission else State.REJECTED

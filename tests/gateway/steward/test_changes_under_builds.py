@@ -159,3 +159,23 @@ async def test_a_build_does_not_go_on_without_an_answer_about_what_was_not_told(
     assert "overtaken" not in {submission for submission, _ in told(duty)}
     await duty.rebuilder().rebuild()
     assert {1} == {told(duty)["overtaken", each] for each in windows(duty)}
+
+
+@pytest.mark.parametrize("is_marked", [True, False], ids=["cold", "emptied"])
+async def test_what_a_crash_left_unshown_tells_of_nothing_that_was_shown_before(
+    duty: Duty, *, is_marked: bool
+):
+    """The slots of its player are gone, and the stream is not: the steward shows the event's own changes alone."""
+    await duty.fill()
+    duty.redis.delete(*(key for key in duty.redis.keys("lb:{201}:tiny:*") if not key.endswith(b"changes")))
+    if is_marked:
+        duty.redis.hset(keys.cold("tiny"), "*", "1")
+    before = told(duty)
+    await duty.append("refused", player="ada", score=99)
+    await duty.append("new", player="cy", score=9)
+    await duty.commit("refused", to_state=State.REJECTED)
+    await duty.commit("new")
+    duty.clock.shift(60)
+    assert 2 == await duty.steward.project()
+    new = told(duty) - before
+    assert {("new", each): 1 for each in windows(duty)} == new
