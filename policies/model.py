@@ -46,6 +46,7 @@ from policies.judging import (
     Velocity,
 )
 from policies.limits import Limits, RecordingRetention
+from policies.moderation import Moderation
 from policies.playback import Playback
 from policies.plugins import Plugin
 from policies.replaying import Build, Replay, Verification
@@ -119,6 +120,7 @@ class Policy(PolicySection):
     plugins: Annotated[dict[Name, Plugin], Field(default_factory=dict, max_length=16)]
     verification: Verification = Verification()
     playback: Playback = Playback()
+    moderation: Moderation = Moderation()
 
     @model_validator(mode="before")
     @classmethod

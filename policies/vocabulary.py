@@ -34,12 +34,12 @@ TRANSITIONS: Mapping[State, frozenset[State]] = {
     State.RECEIVED: frozenset({State.PENDING, State.HELD, State.REJECTED}),
     State.PENDING: frozenset({State.PROMOTED, State.HELD, State.REJECTED, State.SUPERSEDED}),
     State.HELD: frozenset({State.PROMOTED, State.REJECTED}),
-    State.PROMOTED: frozenset({State.PROMOTED, State.REVOKED}),
+    State.PROMOTED: frozenset({State.PROMOTED, State.HELD, State.REJECTED, State.REVOKED}),
     State.REVOKED: frozenset({State.PROMOTED}),
-    State.REJECTED: frozenset(),
+    State.REJECTED: frozenset({State.HELD, State.PROMOTED}),
     State.SUPERSEDED: frozenset(),
 }
-"""The only allowed changes of state."""
+"""The only allowed changes of state. Only undoing a granted appeal rejects what is promoted."""
 
 
 class Reason(StrEnum):
@@ -74,6 +74,8 @@ class Reason(StrEnum):
     REJECTED_BY_MODERATOR = "rejected-by-moderator", "A moderator rejected it.", "moderation"
     REVOKED_BY_MODERATOR = "revoked-by-moderator", "A moderator took it back.", "moderation"
     REINSTATED = "reinstated", "A moderator let it count again.", "none"
+    HELD_BY_MODERATOR = "held-by-moderator", "A moderator holds it for a closer look."
+    QUESTION_ASKED = "question-asked", "A moderator asked its player a question."
     REMOVED_BY_SERVER = "removed-by-server", "A registered game server took it back.", "moderation"
     CORRECTED = "corrected", "A registered game server replaced it with another score.", "none"
     KEY_COMPROMISED = "key-compromised", "The key of the game server that wrote it was compromised."
@@ -170,6 +172,12 @@ class Reason(StrEnum):
     SIMULATOR_MISSING = "simulator-missing", "No simulator with the ticket's digest is installed."
     SIMULATOR_UNUSABLE = "simulator-unusable", "The simulator breaks its interface."
     ATTEMPTS_EXHAUSTED = "attempts-exhausted", "Verification failed too often to be tried again."
+
+
+REMARKS: Mapping[Reason, frozenset[State]] = {
+    Reason.QUESTION_ASKED: frozenset({State.HELD}),
+}
+"""Reasons of events that change neither state nor reason of a submission, and the states that take them."""
 
 
 class Mode(StrEnum):

@@ -24,6 +24,7 @@ from gateway.edge.routes import ROUTES
 from gateway.index import keys
 from gateway.runtime import failpoints, telemetry
 from gateway.runtime.settings import Settings
+from policies.decision_codes import CODES
 from policies.family_policy import FamilyPolicy
 from policies.model import Policy
 from policies.vocabulary import TRANSITIONS, Reason, Severity, VerdictKind
@@ -220,6 +221,18 @@ def test_every_problem_is_documented_with_its_status():
     stated = {row[0].strip("`"): int(row[1]) for row in rows("problems.md") if row[0].startswith("`")}
 
     assert {kind.slug: kind.status for kind in ProblemType} == stated
+
+
+def test_every_reason_code_is_documented_with_its_decisions():
+    """reasons.md has each code of each kind of decision, no other, with its meaning and what it says of the run."""
+    stated = set()
+    for kinds, code, meaning, verdict in rows("reasons.md", heading="Reason codes"):
+        if code == "code":
+            continue  # the head of the table
+        for kind in CODES if kinds == "all" else kinds.split(", "):
+            stated.add((kind, code.strip("`"), meaning, {"honest": False, "a cheat": True}.get(verdict)))
+
+    assert {(kind, code, *meant) for kind, codes in CODES.items() for code, meant in codes.items()} == stated
 
 
 def test_every_reason_is_documented_with_class_and_meaning():

@@ -25,6 +25,9 @@ from validators.submission import Submission
 DAY_MS = 86_400_000
 MODERATOR = "moderator:"
 
+_CHEAT_BY_STATE = {State.PROMOTED: False, State.REJECTED: True, State.REVOKED: True}
+"""What a moderator says of a run by the state that it gets; one that is held again is undecided."""
+
 
 class CaseOutcome(StrEnum):
     """The outcome of a submission before a moderator sees it."""
@@ -132,7 +135,8 @@ class Backtest:
         if open_case is None:
             return
         if event.actor.startswith(MODERATOR):
-            open_case.is_cheat = event.to_state in {State.REJECTED, State.REVOKED}
+            if event.to_state is not event.from_state:  # a remark decides nothing
+                open_case.is_cheat = _CHEAT_BY_STATE.get(event.to_state)
         elif event.from_state is State.PENDING:
             open_case.then = _then(event, open_case.then.findings + event.findings_after)
             open_case.now = self._after_replay(open_case.now, event)

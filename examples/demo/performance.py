@@ -85,9 +85,12 @@ async def _moderate(url: str, token: str, tally: Tally) -> None:
             cases = (await response.json())["submissions"]
         for case in cases:
             is_known = case["player"] in tally.seen_playing
-            reason = "seen playing" if is_known else f"inhuman play: {case['findings'][0]['meaning']}"
-            path = f"/v1/moderation/{case['submission']}/{'approve' if is_known else 'reject'}"
-            async with session.post(path, json={"reason": reason}, headers={"If-Match": case["etag"]}):
+            meaning = case["findings"][0]["meaning"]
+            approval = {"code": "plausible", "note": "seen playing", "message": "checked"}
+            rejection = {"code": "tool-assisted", "note": meaning, "message": "not-accepted"}
+            path = f"/v1/moderation/cases/{case['submission']}/{'approve' if is_known else 'reject'}"
+            decision = approval if is_known else rejection
+            async with session.post(path, json=decision, headers={"If-Match": case["etag"]}):
                 if is_known:
                     tally.note_approval()
                 else:

@@ -29,7 +29,6 @@ from gateway.runtime.lanes import LANES, lane_of
 from gateway.runtime.telemetry import DERIVED_LAG, DERIVED_REBUILDS, Event, logger
 from policies.loader import Board
 from policies.opened_board import family_named_by
-from policies.vocabulary import State
 
 STREAM_SLICE: Final = 100
 """Entries of one lane in one step."""
@@ -261,7 +260,7 @@ def _without_ranks(mutation: Mutation) -> Mutation:
 def _is_confirmed(board: Board, mutation: Mutation, summary: SubmissionSummary | None) -> bool:
     if not mutation.submission_id:
         return mutation.score is None
-    if summary is None or summary.state not in {State.PROMOTED, State.REVOKED}:
+    if summary is None or not summary.has_counted:
         return False
     return summary.player == mutation.player and _counts_on(board, summary.board)
 

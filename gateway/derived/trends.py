@@ -113,16 +113,20 @@ class Trends:
     async def _weight(self, tx: Transaction, event: LoggedEvent, order: SortOrder) -> tuple[TrendKind, int]:
         if event.from_state is State.RECEIVED:
             return TrendKind.PLAYED, 1
-        is_first = event.difference > 0 and event.from_state is not State.REVOKED
-        earlier = (
-            await trends.best_before(tx, event.board, event.player, event.received_seq, order)
-            if is_first
-            else None
-        )
+        if event.difference <= 0 or await self._has_counted(tx, event):
+            return TrendKind.IMPROVED, 0
+        earlier = await trends.best_before(tx, event.board, event.player, event.received_seq, order)
         if earlier is None:
             return TrendKind.IMPROVED, 0
         sign = -1 if order is SortOrder.ASCENDING else 1
         return TrendKind.IMPROVED, max(0, sign * (event.score - earlier))
+
+    @staticmethod
+    async def _has_counted(tx: Transaction, event: LoggedEvent) -> bool:
+        """Return whether the submission counted before it was promoted by this event."""
+        return event.from_state is not State.PENDING and await trends.was_promoted(
+            tx, event.submission_id, event.seq
+        )
 
 
 def _with(stored: bytes | None, added: Mapping[str, int]) -> bytes:

@@ -29,6 +29,7 @@ from gateway.edge.reads import (
 from gateway.edge.servers import board_operations, server_batches, server_operations
 from gateway.edge.submissions import reveals, runs, submit
 from gateway.edge.wire import board_answers, board_bodies, bodies, outcomes, read_models
+from gateway.edge.wire.moderation_decisions import Decided, NewDecision
 from gateway.edge.wire.moderation_trail import TrailPageShown
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -123,6 +124,22 @@ _DECIDE = (
 _LIVE = (*_INDEXED, *_TOKEN, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY)
 _STORED = (*_TOKEN, *_DURABLE, P.NOT_FOUND)
 _TRAIL = ("moderator", "reason", "board", "player", "since", "until")
+
+
+def _decision(name: str, handler: Handler, summary: str) -> Route:
+    """Return the route of a moderator's decision."""
+    return Route(
+        "POST",
+        f"/v1/moderation/cases/{{submission}}/{name}",
+        handler,
+        Caller.MODERATOR,
+        summary,
+        Decided,
+        NewDecision,
+        problems=_DECIDE,
+        is_conditional=True,
+    )
+
 
 ROUTES: tuple[Route, ...] = (
     Route("POST", "/v1/players", runs.create_player, Caller.ANYONE, "Create an anonymous player",
@@ -253,22 +270,16 @@ ROUTES: tuple[Route, ...] = (
           problems=(P.NOT_FOUND, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY), query=("limit", "after")),
     Route("GET", "/v1/boards/{board}/held", cases.list_held, Caller.MODERATOR, "List held submissions",
           outcomes.HeldPage, problems=(*_STORED, P.SCHEMA_VIOLATION), query=("after", "limit")),
-    Route("GET", "/v1/moderation/{submission}", cases.show_case, Caller.MODERATOR,
+    Route("GET", "/v1/moderation/cases/{submission}", cases.show_case, Caller.MODERATOR,
           "Read a submission with its findings and history", outcomes.CaseFile, problems=_STORED),
-    Route("GET", "/v1/moderation/{submission}/recording", cases.send_recording, Caller.MODERATOR,
+    Route("GET", "/v1/moderation/cases/{submission}/recording", cases.send_recording, Caller.MODERATOR,
           "Read the recording of a submission", problems=_STORED, gives_octets=True),
-    Route("POST", "/v1/moderation/{submission}/approve", decisions.approve, Caller.MODERATOR,
-          "Approve a held submission", outcomes.Decided, bodies.NewDecision, problems=_DECIDE,
-          is_conditional=True),
-    Route("POST", "/v1/moderation/{submission}/reject", decisions.reject, Caller.MODERATOR,
-          "Reject a held submission", outcomes.Decided, bodies.NewDecision, problems=_DECIDE,
-          is_conditional=True),
-    Route("POST", "/v1/moderation/{submission}/revoke", decisions.revoke, Caller.MODERATOR,
-          "Revoke a promoted submission", outcomes.Decided, bodies.NewDecision, problems=_DECIDE,
-          is_conditional=True),
-    Route("POST", "/v1/moderation/{submission}/reinstate", decisions.reinstate, Caller.MODERATOR,
-          "Reinstate a revoked submission", outcomes.Decided, bodies.NewDecision, problems=_DECIDE,
-          is_conditional=True),
+    _decision("approve", decisions.approve, "Approve a held submission"),
+    _decision("reject", decisions.reject, "Reject a held submission"),
+    _decision("hold", decisions.hold, "Hold a submission, or ask its player a question"),
+    _decision("revoke", decisions.revoke, "Revoke a promoted submission"),
+    _decision("reinstate", decisions.reinstate, "Reinstate a revoked submission"),
+    _decision("undo", decisions.undo, "Undo the last decision on a submission"),
     Route("GET", "/v1/moderation/trail", trail.list_trail, Caller.MODERATOR, "List what moderators did",
           TrailPageShown, problems=(*_STORED, P.SCHEMA_VIOLATION), query=(*_TRAIL, "limit", "cursor")),
     Route("GET", "/v1/moderation/trail.csv", trail.export_trail, Caller.MODERATOR,

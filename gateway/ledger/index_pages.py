@@ -76,6 +76,11 @@ _SUBMISSIONS_LISTED = Query(
         is_listed(_s.submission_id)
     )
 )
+_ONCE_PROMOTED = Query(
+    select(events.c.submission_id)
+    .where(is_listed(events.c.submission_id), events.c.to_state == State.PROMOTED.value)
+    .distinct()
+)
 _BUILDS_LISTED = Query(select(_s.build).where(is_listed(_s.submission_id)).distinct())
 _IS_OF_PLAYER: Final = events.c.player != literal_column("''")
 _EVENT = select(
@@ -143,13 +148,19 @@ class UnshownStandings(NamedTuple):
     upto: int
 
 
+_HAS_COUNTED: Final = frozenset({State.PROMOTED, State.REVOKED})
+_MAY_HAVE_COUNTED: Final = frozenset({State.HELD, State.REJECTED})
+"""States in which only its events tell whether a submission ever counted."""
+
+
 class SubmissionSummary(NamedTuple):
-    """The state of a submission, and where it belongs."""
+    """The state of a submission, where it belongs, and whether it counts or ever did."""
 
     board: str
     player: str
     state: State
     received_at_ms: int
+    has_counted: bool
 
 
 def live_windows(board: str, *, now_ms: int) -> Operation[dict[str, int]]:
@@ -244,7 +255,14 @@ def summaries_of(submission_ids: Sequence[str]) -> Operation[dict[str, Submissio
 
     async def work(tx: Transaction) -> dict[str, SubmissionSummary]:
         rows = await fetch_listed(tx, _SUBMISSIONS_LISTED, submission_ids)
-        return {row[0]: SubmissionSummary(row[1], row[2], State(row[3]), row[4]) for row in rows}
+        states = {submission_id: State(state) for submission_id, _, _, state, _ in rows}
+        counted = {each for each, state in states.items() if state in _HAS_COUNTED}
+        unsure = [each for each, state in states.items() if state in _MAY_HAVE_COUNTED]
+        counted |= {each for (each,) in await fetch_listed(tx, _ONCE_PROMOTED, unsure)}
+        return {
+            each: SubmissionSummary(board, player, states[each], received_at_ms, each in counted)
+            for each, board, player, _, received_at_ms in rows
+        }
 
     return work
 

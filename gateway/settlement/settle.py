@@ -25,7 +25,7 @@ from gateway.settlement.rollups import by_board, roll_up
 from gateway.shared_records import Change, Standing, StoredBaseline
 from policies.errors import CaseOvertaken, IndexUnavailable, LedgerUnavailable, StateConflict
 from policies.loader import Board
-from policies.vocabulary import TRANSITIONS, Reason, State
+from policies.vocabulary import REMARKS, TRANSITIONS, Reason, State
 from validators.baseline import POPULATION, PromotedScore, population_of
 from validators.judge import RULES_VERSION
 
@@ -72,12 +72,16 @@ class Decision:
 
 
 class SettledDecision(NamedTuple):
-    """A decision in the ledger: the submission before it, its event's number and time, and the new state."""
+    """A decision in the ledger: the submission before it, its event's number and time, and the new state.
+
+    A remark is an event alone: it changes nothing that is kept beside the log.
+    """
 
     submission: StoredSubmission
     seq: int
     to_state: State
     at_ms: int
+    is_remark: bool = False
 
     @property
     def difference(self) -> int:
@@ -170,14 +174,27 @@ def _decide_all(
 
     async def work(tx: Transaction) -> tuple[list[Change | StateConflict], list[Change]]:
         outcomes = [await decide(tx, board, decision) for decision in decisions]
-        settled = [outcome for outcome in outcomes if isinstance(outcome, SettledDecision)]
-        changes = await fold(tx, board, settled)
-        own = iter(changes)
-        return [
-            next(own) if isinstance(outcome, SettledDecision) else outcome for outcome in outcomes
-        ], changes
+        return await fold_outcomes(tx, board, outcomes)
 
     return work
+
+
+async def fold_outcomes(
+    tx: Transaction, board: Board, outcomes: Sequence[SettledDecision | StateConflict]
+) -> tuple[list[Change | StateConflict], list[Change]]:
+    """Fold what was settled; return the change or the conflict of each, and all changes for the index."""
+    settled = [
+        outcome for outcome in outcomes if isinstance(outcome, SettledDecision) and not outcome.is_remark
+    ]
+    changes = await fold(tx, board, settled)
+    own = iter(changes)
+
+    def change_of(outcome: SettledDecision | StateConflict) -> Change | StateConflict:
+        if isinstance(outcome, StateConflict):
+            return outcome
+        return outcome.change((), ()) if outcome.is_remark else next(own)
+
+    return [change_of(outcome) for outcome in outcomes], changes
 
 
 async def receive(tx: Transaction, new: NewSubmission) -> None:
@@ -207,7 +224,8 @@ async def decide(tx: Transaction, board: Board, decision: Decision) -> SettledDe
     last = await queries.newest_seq()(tx)
     await _write_decision(tx, board, decision, submission, last + 1)
     reach(Point.INSIDE_SETTLE)
-    return SettledDecision(submission, last + 1, decision.to_state, decision.at_ms)
+    is_remark = decision.reason in REMARKS
+    return SettledDecision(submission, last + 1, decision.to_state, decision.at_ms, is_remark)
 
 
 async def fold(tx: Transaction, board: Board, settled: Sequence[SettledDecision]) -> list[Change]:
@@ -271,6 +289,13 @@ def _conflict(submission: StoredSubmission | None, board: Board, decision: Decis
 
 def _forbidden(submission: StoredSubmission, decision: Decision) -> StateConflict | None:
     """Return the conflict of a decision that nobody may make."""
+    if decision.reason in REMARKS:
+        is_kept = decision.to_state is submission.state and submission.state in REMARKS[decision.reason]
+        return (
+            None
+            if is_kept
+            else StateConflict(f"{decision.reason} is no remark on what is {submission.state}")
+        )
     if submission.unreadable and decision.to_state is State.PROMOTED:
         return StateConflict(f"the ledger's record of it cannot be read: {', '.join(submission.unreadable)}")
     # Verification may confirm a run that was promoted without it, which changes the reason alone.
@@ -284,7 +309,7 @@ def _forbidden(submission: StoredSubmission, decision: Decision) -> StateConflic
 async def _write_decision(
     tx: Transaction, board: Board, decision: Decision, submission: StoredSubmission, seq: int
 ) -> None:
-    """Write the event, the state and the outbox rows of a decision."""
+    """Write the event, the state and the outbox rows of a decision; of a remark, the event alone."""
     subject = {
         "submission_id": submission.submission_id,
         "board": submission.board,
@@ -303,6 +328,8 @@ async def _write_decision(
         detail=orjson.dumps(dict(decision.detail)).decode(),
         at_ms=decision.at_ms,
     )
+    if decision.reason in REMARKS:
+        return
     state = {"to_state": decision.to_state.value, "to_reason": decision.reason.value}
     await tx.run(_SET_STATE, id=submission.submission_id, **state)
     await tx.run(_FORGET_WORK, received=submission.seq)

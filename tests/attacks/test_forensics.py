@@ -95,7 +95,7 @@ async def sent(
 
 async def found_in(harness: Harness, run: Run) -> list[dict[str, Any]]:
     """All that moderators see of what was found."""
-    case = await harness.get(f"/v1/moderation/{run.id}", harness.moderator())
+    case = await harness.get(f"/v1/moderation/cases/{run.id}", harness.moderator())
     findings: list[dict[str, Any]] = case.body["submission"]["findings"]
     return findings
 

@@ -13,7 +13,7 @@ from tests.support.attack import accept
 from tests.support.harness import running_harness
 from tests.support.policies import arcade_policy, write_policies
 
-WHY = {"reason": "watched the recording, it is fine"}
+WHY = {"code": "other", "note": "watched the recording, it is fine"}
 MODERATE = Path(__file__).parents[2] / "docs" / "how-to" / "moderate.md"
 SAME = (
     "board",
@@ -51,7 +51,7 @@ async def test_N09_a_moderator_gets_what_the_page_shows(settings: Settings, sand
         await accept(harness, harness.signed(run, claim))
         await harness.verify(run.id, sandbox=sandbox)
         answer = (await harness.get("/v1/boards/arcade/held?limit=25", harness.moderator())).body
-        decided = await harness.post(f"/v1/moderation/{run.id}/approve", WHY, harness.moderator())
+        decided = await harness.post(f"/v1/moderation/cases/{run.id}/approve", WHY, harness.moderator())
     assert shape(shown) == shape(answer)
     assert list(claim["stats"]) == list(shown["submissions"][0]["stats"])
     assert shape(shown_decision) == shape(decided.body)

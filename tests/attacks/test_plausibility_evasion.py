@@ -91,13 +91,15 @@ async def promoted(harness: Harness, token: str, score: int, board: str = "sprin
     """A run with this score that a moderator approved."""
     run = await harness.open_run(token, board)
     await accept(harness, honest(harness, run, {"score": score, "ticks": 60}))
-    decided = await harness.post(f"/v1/moderation/{run.id}/approve", {"reason": "seen"}, harness.moderator())
+    decided = await harness.post(
+        f"/v1/moderation/cases/{run.id}/approve", {"code": "other", "note": "seen"}, harness.moderator()
+    )
     assert 200 == decided.status, decided.raw
     return run
 
 
 async def findings(harness: Harness, run: Run) -> list[tuple[str, int]]:
-    case = await harness.get(f"/v1/moderation/{run.id}", harness.moderator())
+    case = await harness.get(f"/v1/moderation/cases/{run.id}", harness.moderator())
     return [(each["reason"], each["sample_size"]) for each in case.body["submission"]["findings"]]
 
 

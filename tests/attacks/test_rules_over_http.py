@@ -75,7 +75,7 @@ async def a_run(harness: Harness, board: str, *, played_s: float = 10, token: st
 
 async def evidence(harness: Harness, run: Run) -> list[tuple[str, str, str]]:
     """What moderators see of a submission: reason, code and severity of each finding."""
-    case = await harness.get(f"/v1/moderation/{run.id}", harness.moderator())
+    case = await harness.get(f"/v1/moderation/cases/{run.id}", harness.moderator())
     return [(f["reason"], f["code"], f["severity"]) for f in case.body["submission"]["findings"]]
 
 

@@ -115,7 +115,9 @@ async def test_a_server_takes_back_a_run_that_a_moderator_approved(harness: Harn
     """A removal reaches all that counts for the player, whoever brought it there."""
     private, run = await registered(harness), await a_run(harness)
     await accept(harness, honest(harness, run))
-    await harness.post(f"/v1/moderation/{run.id}/approve", {"reason": "fine"}, harness.moderator())
+    await harness.post(
+        f"/v1/moderation/cases/{run.id}/approve", {"code": "other", "note": "fine"}, harness.moderator()
+    )
     removal = {"operation": "ban-1", "player": run.player, "reason": "banned"}
     answer = await harness.send(signed(harness, private, "removals", removal, "sprint"))
     assert [run.id] == answer.body["removed"]
@@ -374,7 +376,9 @@ async def test_T02_a_stolen_key_is_taken_back_with_all_that_it_wrote_since(harne
     again = await revoke(settings, "eu-1", compromised_since_ms=since_ms, clock=harness.clock)
     assert [] == again.revoked
     back = await harness.post(
-        f"/v1/moderation/{hidden[0]}/reinstate", {"reason": "it was the thief"}, harness.moderator()
+        f"/v1/moderation/cases/{hidden[0]}/reinstate",
+        {"code": "other", "note": "it was the thief"},
+        harness.moderator(),
     )
     assert 200 == back.status
     assert [("ada", 10), ("bea", 7)] == await standing(harness)

@@ -65,12 +65,14 @@ class House:
         self.ledger = ledger
         self.store = store
 
-    async def append(self, run: str, recording: bytes, *states: State, on_day: int = 0) -> None:
+    async def append(
+        self, run: str, recording: bytes, *states: State, on_day: int = 0, actor: str = "replay"
+    ) -> None:
         """A run with this recording, and the decisions on it."""
         await self.ledger.append(new_submission(run, recording=recording, at_ms=NOON_MS))
         for state in states:
             at_ms = NOON_MS + on_day * DAY_MS
-            decision = Decision(run, state, "replay", Reason.VERIFIED, at_ms, frozenset(State))
+            decision = Decision(run, state, actor, Reason.VERIFIED, at_ms, frozenset(State))
             [settled] = await settle(self.ledger, Nowhere(), BOARD, [decision])
             assert isinstance(settled, Change), (run, state)
 
@@ -115,6 +117,15 @@ async def test_F04_recordings_end_of_what_was_refused_or_revoked_and_of_nothing_
     assert [(8,)] == await house.store.sql(
         "SELECT count(*) FROM submissions WHERE recording_digest IS NOT NULL"
     )
+
+
+async def test_F04_a_recording_is_kept_while_a_moderators_decision_can_be_undone(house: House):
+    """Where what was refused is kept for ten days, what a moderator refused is kept for thirty, and then it ends too."""
+    await house.append("by-replay", b"by a replay", R)
+    await house.append("by-mara", b"by a moderator", H, R, actor="moderator:mara")
+    for day, kept in ((11, {b"by a moderator"}), (29.9, {b"by a moderator"}), (30, set())):
+        await house.expire(day=day)
+        assert kept == await house.kept()
 
 
 async def test_F04_a_recording_that_several_runs_sent_is_kept_for_the_last_of_them(house: House):

@@ -81,7 +81,7 @@ async def on_the_board(harness: Harness) -> list[tuple[int, str, int]]:
 
 async def reason_of(harness: Harness, submission: Answer) -> tuple[str, str]:
     """State and reason as moderators see them."""
-    path = f"/v1/moderation/{submission.body['submission']}"
+    path = f"/v1/moderation/cases/{submission.body['submission']}"
     found = (await harness.get(path, harness.moderator())).body
     return found["submission"]["state"], found["submission"]["reason"]
 

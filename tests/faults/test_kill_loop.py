@@ -61,7 +61,10 @@ def test_the_balance_finds_what_is_lost_doubled_stuck_and_strange():
     """Each kind of breach is seen and told; an unknown that is not there is none."""
     history = History(
         [Sent(seq, name, "tiny", "p", 1, 0, state) for seq, name, state in STORED],
-        [Told(7, "twice", "pending", "promoted"), Told(8, "twice", "pending", "promoted")],
+        [
+            Told(7, "twice", "pending", "promoted", "verified"),
+            Told(8, "twice", "pending", "promoted", "verified"),
+        ],
         {},
     )
     accounts = Accounts(

@@ -30,7 +30,7 @@ from gateway.index import keys
 from gateway.runtime.failpoints import Point, Unforeseen, action_of, arm, disarm
 from gateway.runtime.settings import Settings
 from gateway.settlement.settle import Decision, settle
-from policies.vocabulary import TRANSITIONS, Reason, State
+from policies.vocabulary import REMARKS, TRANSITIONS, Reason, State
 from replay.simulators.sandbox import Sandbox
 from tests.support import boards
 from tests.support.attack import registered
@@ -76,6 +76,13 @@ CRASHES = (
     Point.AFTER_SETTLE,
     Point.AFTER_PROJECT,
 )
+
+MOVES = {
+    state.value: [(to_state, Reason.APPROVED) for to_state in sorted(TRANSITIONS[state] - {state})]
+    + [(state, reason) for reason, states in REMARKS.items() if state in states]
+    for state in (State.HELD, State.PROMOTED, State.REJECTED, State.REVOKED)
+}
+"""What may become of a decided submission, and what may be remarked on it."""
 
 players = st.sampled_from(["ada", "bob", "cy"])
 points = st.integers(2, 9)
@@ -170,7 +177,9 @@ class Gateway(RuleBasedStateMachine):
         submission = data.draw(st.sampled_from(self._in("held")))
         token = self.world.harness.moderator()
         answer = self._do(
-            self.world.harness.post(f"/v1/moderation/{submission}/{how}", {"reason": "seen"}, token)
+            self.world.harness.post(
+                f"/v1/moderation/cases/{submission}/{how}", {"code": "other", "note": "seen"}, token
+            )
         )
         decided = {"promoted" if how == "approve" else "rejected"}
         self._settled(submission, answer.status, decided)
@@ -187,14 +196,15 @@ class Gateway(RuleBasedStateMachine):
             assert 500 == answer.status, answer.raw
             self._adopt()
 
-    @precondition(lambda self: self._in("promoted") or self._in("revoked"))
+    @precondition(lambda self: any(map(self._in, MOVES)))
     @rule(data=st.data())
-    def remove_or_reinstate(self, data: Any) -> None:
-        submission = data.draw(st.sampled_from(self._in("promoted") + self._in("revoked")))
+    def move(self, data: Any) -> None:
+        """Somebody takes back, lets count again, holds again, or remarks on something."""
+        submission = data.draw(st.sampled_from([each for state in MOVES for each in self._in(state)]))
         [state] = self.may_be[submission]
-        [to_state] = TRANSITIONS[State(state)] - {State(state)}
+        to_state, reason = data.draw(st.sampled_from(MOVES[state]))
         decision = Decision(
-            submission, to_state, "moderator:mara", Reason.APPROVED, self._now(), frozenset({State(state)})
+            submission, to_state, "moderator:mara", reason, self._now(), frozenset({State(state)})
         )
         board = self.world.edge.catalogue.of_files[self.board_of[submission]]
         try:

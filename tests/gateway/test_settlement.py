@@ -28,7 +28,7 @@ from policies.choices import Operator
 from policies.errors import IndexUnavailable, LedgerUnavailable, StateConflict
 from policies.fields import SortOrder
 from policies.loader import Board
-from policies.vocabulary import SCORE_LIMIT, TRANSITIONS, Reason, State
+from policies.vocabulary import REMARKS, SCORE_LIMIT, TRANSITIONS, Reason, State
 from tests.support import boards
 from tests.support.books import Books, board_of
 from tests.support.ledger import NOON_MS, new_submission, opened, rows
@@ -101,6 +101,32 @@ async def test_the_only_changes_of_state_are_those_of_the_vocabulary(
     assert (Change if is_allowed else StateConflict) is type(outcome)
     assert [(end if is_allowed else start,)] == rows(path, "SELECT state FROM submissions")
     assert [(before[0][0] + is_allowed,)] == rows(path, "SELECT count(*) FROM events")
+
+
+@pytest.mark.parametrize(("state", "reason"), list(itertools.product(WAYS, REMARKS)))
+async def test_a_remark_is_an_event_and_changes_nothing_else(
+    ledger: SqliteLedger, board: Board, path: Path, state: State, reason: Reason
+):
+    """In the states that take it, and never with a change of state; the work in the outbox stays, and nothing is shown."""
+    await ledger.append(new_submission("run"))
+    for way in WAYS[state]:
+        await settle(ledger, Shown(is_down=True), board, [decision("run", way)])
+    kept = ("SELECT state, reason, lease_until_ms FROM submissions", "SELECT * FROM outbox")
+    before = [rows(path, statement) for statement in kept]
+    [[count]] = rows(path, "SELECT count(*) FROM events")
+
+    shown = Shown()
+    for end in State:
+        if end is not state:
+            [refused] = await settle(ledger, shown, board, [decision("run", end, reason=reason)])
+            assert isinstance(refused, StateConflict)
+    [outcome] = await settle(ledger, shown, board, [decision("run", state, reason=reason)])
+
+    is_taken = state in REMARKS[reason]
+    assert (Change if is_taken else StateConflict) is type(outcome)
+    assert [(count + is_taken,)] == rows(path, "SELECT count(*) FROM events")
+    assert before == [rows(path, statement) for statement in kept]
+    assert [] == shown.changes
 
 
 async def test_a_decision_is_an_event_that_says_who_why_and_by_which_rules(

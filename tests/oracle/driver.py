@@ -212,8 +212,10 @@ class Driver:
             await self._decide(submission, "reinstate", counts=True)
 
     async def _decide(self, submission: str, what: str, *, counts: bool) -> None:
-        path = f"/v1/moderation/{submission}/{what}"
-        answer = await self.harness.post(path, {"reason": "by chance"}, self.harness.moderator())
+        path = f"/v1/moderation/cases/{submission}/{what}"
+        answer = await self.harness.post(
+            path, {"code": "other", "note": "by chance"}, self.harness.moderator()
+        )
         assert 200 == answer.status, answer.raw
         self.operations += 1
         self.oracle.turn(submission, self.now_ms, counts=counts)

@@ -89,8 +89,8 @@ class Field:
     async def decide(self, submission: str, decision: str) -> None:
         """A moderator decides."""
         token = self.world.harness.moderator()
-        path = f"/v1/moderation/{submission}/{decision}"
-        answer = await self.world.harness.post(path, {"reason": "looked at it"}, token)
+        path = f"/v1/moderation/cases/{submission}/{decision}"
+        answer = await self.world.harness.post(path, {"code": "other", "note": "looked at it"}, token)
         assert 200 == answer.status, answer.raw
 
     async def events(self) -> int:

@@ -27,7 +27,9 @@ async def history(harness: Harness, sandbox: Sandbox) -> Harness:
         await accept(harness, harness.signed(run, claim))
         await harness.verify(run.id, sandbox=sandbox)
         if is_cheat:
-            answer = await harness.post(f"/v1/moderation/{run.id}/revoke", {"reason": "a bot"}, moderator)
+            answer = await harness.post(
+                f"/v1/moderation/cases/{run.id}/revoke", {"code": "other", "note": "a bot"}, moderator
+            )
             assert 200 == answer.status
     run, claim = await harness.played()
     await accept(harness, harness.signed(run, claim | {"score": 115_400}))

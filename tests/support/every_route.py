@@ -52,7 +52,7 @@ def _body(route: Route) -> Any:
             "boards": [{"action": "open", "board": "track.monza", "title": "Monza"}],
         },
         "NewOperations": [{"action": "write"} | _operation() | {"score": 7}],
-        "NewDecision": {"reason": "it is right"},
+        "NewDecision": {"code": "other", "note": "it is right"},
     }
     return bodies[route.body.__name__] if route.body else None
 

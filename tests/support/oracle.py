@@ -21,7 +21,7 @@ from gateway.runtime.clock import wall_clock
 from policies.choices import Operator
 from policies.fields import SortOrder
 from policies.model import Policy
-from policies.vocabulary import TRANSITIONS, State
+from policies.vocabulary import REMARKS, TRANSITIONS, Reason, State
 from policies.windows import FOREVER_MS, window_at
 from tests.support.ledger import rows
 
@@ -136,6 +136,14 @@ class Told(NamedTuple):
     submission_id: str
     from_state: str
     to_state: str
+    reason: str
+
+    @property
+    def is_allowed(self) -> bool:
+        """A change that the vocabulary has, or a remark that keeps a state which takes it."""
+        if remarked := REMARKS.get(Reason(self.reason)):
+            return self.from_state == self.to_state and self.to_state in remarked
+        return self.to_state in TRANSITIONS[State(self.from_state)]
 
 
 @dataclass(frozen=True)
@@ -178,7 +186,7 @@ def _page(*columns: Any) -> Query:
 
 
 _SENT = _page(_s.seq, _s.submission_id, _s.board, _s.player, _s.score, _s.received_at_ms, _s.state)
-_TOLD = _page(_e.seq, _e.submission_id, _e.from_state, _e.to_state)
+_TOLD = _page(_e.seq, _e.submission_id, _e.from_state, _e.to_state, _e.reason)
 _st = standings_table.c
 _STANDINGS = Query(
     select(_st.board, _st.window, _st.player, _st.score, _st.submission_id).where(_st.score.is_not(None))
@@ -220,7 +228,7 @@ def breaches(history: History, policies: Iterable[Policy]) -> list[str]:
 
 def _is_legal(chain: Sequence[Told]) -> bool:
     is_linked = all(before.to_state == after.from_state for before, after in pairwise(chain))
-    are_allowed = all(event.to_state in TRANSITIONS[State(event.from_state)] for event in chain)
+    are_allowed = all(event.is_allowed for event in chain)
     return chain[0].from_state == State.RECEIVED and is_linked and are_allowed
 
 

@@ -310,7 +310,7 @@ def test_a_report_says_what_would_have_been_otherwise():
 
 
 def test_the_last_decision_of_a_moderator_is_the_label():
-    """One who thinks better of it was right the second time; a decision that no person made is no label."""
+    """One who thinks better of it was right the second time; what no person decided, or is held again, has no label."""
     log = Log()
     freed, caught, left = log.promoted(), log.promoted(), log.promoted()
     log.decided(freed, State.PROMOTED, State.REVOKED)
@@ -319,6 +319,10 @@ def test_the_last_decision_of_a_moderator_is_the_label():
     log.decided(caught, State.PROMOTED, State.REJECTED)
     log.decided(left, State.PROMOTED, State.REVOKED, actor="operator")
     assert [False, True, None] == [case.is_cheat for case in log.report.cases]
+    log.decided(caught, State.REJECTED, State.REJECTED)
+    assert [False, True, None] == [case.is_cheat for case in log.report.cases]
+    log.decided(freed, State.PROMOTED, State.HELD)
+    assert [None, True, None] == [case.is_cheat for case in log.report.cases]
 
 
 @pytest.mark.parametrize("outcome", ["refused", "rejected", "held"])

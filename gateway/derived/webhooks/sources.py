@@ -13,6 +13,7 @@ from gateway.ledger.ledger import Ledger
 from gateway.ledger.transaction import Transaction
 from gateway.runtime.clock import Clock
 from policies.loader import Board
+from policies.vocabulary import REMARKS
 
 
 class StandingEvents:
@@ -63,5 +64,9 @@ class DecisionEvents:
 
     async def apply(self, tx: Transaction, events: Sequence[LoggedEvent]) -> None:
         """Queue the events that webhooks subscribe to."""
-        decided = (submission_decided(event) for event in events if event.to_state in DECIDED)
+        decided = (
+            submission_decided(event)
+            for event in events
+            if event.to_state in DECIDED and event.reason not in REMARKS
+        )
         await webhooks.queue(tx, decided, now_ms=self._clock())

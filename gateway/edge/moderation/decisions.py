@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
 from aiohttp import web
 
-from gateway.edge.auth.moderators import Ability
+from gateway.edge.auth.moderators import Ability, Moderator
 from gateway.edge.context import Edge
 from gateway.edge.http.body import SMALL_BODY, read_body
 from gateway.edge.http.preconditions import etag, expected_version
@@ -12,80 +15,191 @@ from gateway.edge.http.request import parse_body
 from gateway.edge.http.responses import json_response, replay_header
 from gateway.edge.moderation.cases import case_of
 from gateway.edge.problems import Problem, ProblemType
-from gateway.edge.wire import bodies, outcomes
+from gateway.edge.wire.moderation_decisions import Decided, NewDecision
 from gateway.ledger import queries
 from gateway.ledger.reads import ReadKind
+from gateway.ledger.records import StoredSubmission
 from gateway.runtime.telemetry import Event, logger
 from gateway.settlement.settle import Decision, settle
+from gateway.settlement.undoing import MODERATOR, inverse_of
+from policies.decision_codes import OTHER, QUESTION, DecisionKind
 from policies.errors import CaseOvertaken, StateConflict
+from policies.loader import Board
+from policies.moderation import Moderation
 from policies.vocabulary import Reason, State
+
+History = Sequence[Mapping[str, Any]]
+
+_MOVES: Final[Mapping[DecisionKind, Mapping[State, tuple[State, Reason]]]] = {
+    DecisionKind.APPROVE: {State.HELD: (State.PROMOTED, Reason.APPROVED)},
+    DecisionKind.REJECT: {State.HELD: (State.REJECTED, Reason.REJECTED_BY_MODERATOR)},
+    DecisionKind.HOLD: {
+        State.HELD: (State.HELD, Reason.QUESTION_ASKED),
+        State.PROMOTED: (State.HELD, Reason.HELD_BY_MODERATOR),
+        State.REJECTED: (State.HELD, Reason.HELD_BY_MODERATOR),
+    },
+    DecisionKind.REVOKE: {State.PROMOTED: (State.REVOKED, Reason.REVOKED_BY_MODERATOR)},
+    DecisionKind.REINSTATE: {State.REVOKED: (State.PROMOTED, Reason.REINSTATED)},
+    DecisionKind.UNDO: {},
+}
+"""What each kind of decision makes of a submission in a state, but for undoing: that goes back."""
 
 _log = logger()
 
 
-async def approve(request: web.Request) -> web.Response:
-    """Promote a held submission."""
-    return await _decide(request, State.HELD, State.PROMOTED, Reason.APPROVED)
+class RequestedDecision(NamedTuple):
+    """A decision as its moderator made it, on a version of the case."""
+
+    kind: DecisionKind
+    body: NewDecision
+    version: int
 
 
-async def reject(request: web.Request) -> web.Response:
-    """Reject a held submission."""
-    return await _decide(request, State.HELD, State.REJECTED, Reason.REJECTED_BY_MODERATOR)
+class DecisionAnswer(NamedTuple):
+    """The answer to a decision, and whether it was made before."""
+
+    decided: Decided
+    version: int
+    is_replay: bool = False
 
 
-async def revoke(request: web.Request) -> web.Response:
-    """Take a promoted submission off the board. The player's next best takes its place."""
-    return await _decide(request, State.PROMOTED, State.REVOKED, Reason.REVOKED_BY_MODERATOR)
+def decision_handler(kind: DecisionKind, summary: str) -> Callable[[web.Request], Awaitable[web.Response]]:
+    """Return the handler of a kind of decision. `summary` describes it in the API's reference."""
+
+    async def handler(request: web.Request) -> web.Response:
+        edge, board, submission, moderator = await case_of(request, Ability.DECIDE)
+        version = expected_version(request)
+        body = parse_body(await read_body(request, SMALL_BODY), NewDecision)
+        asked = RequestedDecision(kind, body, version)
+        answer = await decide_case(edge, board, submission, moderator, asked)
+        headers = {"ETag": etag(answer.version), **replay_header(is_replay=answer.is_replay)}
+        return json_response(answer.decided, headers=headers)
+
+    handler.__doc__ = summary
+    return handler
 
 
-async def reinstate(request: web.Request) -> web.Response:
-    """Let a revoked submission count again."""
-    return await _decide(request, State.REVOKED, State.PROMOTED, Reason.REINSTATED)
+approve = decision_handler(DecisionKind.APPROVE, "Promote a held submission.")
+reject = decision_handler(DecisionKind.REJECT, "Reject a held submission.")
+hold = decision_handler(DecisionKind.HOLD, "Hold a submission, or ask the player of a held one a question.")
+revoke = decision_handler(
+    DecisionKind.REVOKE, "Take a promoted submission off the board. The player's next best takes its place."
+)
+reinstate = decision_handler(DecisionKind.REINSTATE, "Let a revoked submission count again.")
+undo = decision_handler(DecisionKind.UNDO, "Undo the last decision on a submission.")
 
 
-async def _decide(request: web.Request, from_state: State, to_state: State, reason: Reason) -> web.Response:
-    edge, board, submission, moderator = await case_of(request, Ability.DECIDE)
-    version = expected_version(request)
-    why = parse_body(await read_body(request, SMALL_BODY), bodies.NewDecision).reason
+async def decide_case(
+    edge: Edge, board: Board, submission: StoredSubmission, moderator: Moderator, asked: RequestedDecision
+) -> DecisionAnswer:
+    """Make a decision, and return its answer; the same decision on the same version has the same answer.
+
+    Raises `schema-violation`, `self-approval`, `scope-forbidden`, `precondition-failed` if something else
+    changed the case, and `state-conflict` if its state forbids the decision.
+    """
+    detail = detail_of(board.policy.moderation, asked)
     if moderator.name == submission.player:
         raise Problem(ProblemType.SELF_APPROVAL, "you cannot decide on your own submission")
-    decision = Decision(
-        submission.submission_id,
+    history = await _history(edge, submission)
+    if history[-1]["seq"] != asked.version:
+        return _made_before(submission, moderator, detail, history, asked.version)
+    decision = _decision(edge, board, submission, moderator, history, asked.kind, detail)
+    [settled] = await settle(edge.ledger, edge.index, board, [decision])
+    if isinstance(settled, CaseOvertaken):
+        history = await _history(edge, submission)
+        return _made_before(submission, moderator, detail, history, asked.version)
+    if isinstance(settled, StateConflict):
+        raise Problem(ProblemType.STATE_CONFLICT, str(settled))
+    state = decision.to_state.value
+    _log.info(Event.DECISION, submission=submission.submission_id, state=state, moderator=moderator.name)
+    return _answer(submission, state, settled.seq)
+
+
+def detail_of(moderation: Moderation, asked: RequestedDecision) -> dict[str, Any]:
+    """Return what the event of a decision keeps of it. Raises `schema-violation`."""
+    kind, body = asked.kind, asked.body
+    codes = moderation.codes_of(kind)
+    if body.code not in codes:
+        raise Problem(ProblemType.SCHEMA_VIOLATION, f"code: expected one of {', '.join(codes)}")
+    if body.code == OTHER and not body.note.strip():
+        raise Problem(ProblemType.SCHEMA_VIOLATION, f"note: the code `{OTHER}` needs one")
+    if body.code == QUESTION and kind is DecisionKind.HOLD and body.message is None:
+        raise Problem(ProblemType.SCHEMA_VIOLATION, "message: a question needs one")
+    message = None if body.message is None else moderation.message_of(body.message)
+    template = body.message if body.message in moderation.all_templates else None
+    return {
+        "decision": kind.value,
+        "code": body.code,
+        "note": body.note,
+        "message": message,
+        "template": template,
+    }
+
+
+async def _history(edge: Edge, submission: StoredSubmission) -> History:
+    return await edge.ledger.read(queries.history_of(submission.submission_id), ReadKind.MODERATION)
+
+
+def _decision(
+    edge: Edge,
+    board: Board,
+    submission: StoredSubmission,
+    moderator: Moderator,
+    history: History,
+    kind: DecisionKind,
+    detail: Mapping[str, Any],
+) -> Decision:
+    """Return the decision for settlement. Raises `state-conflict` and `scope-forbidden`."""
+    submission_id, actor, newest = submission.submission_id, f"{MODERATOR}{moderator.name}", history[-1]
+    if kind is DecisionKind.UNDO:
+        inverse = inverse_of(submission_id, history, actor=actor, at_ms=edge.clock(), detail=detail)
+        if isinstance(inverse, StateConflict):
+            raise Problem(ProblemType.STATE_CONFLICT, str(inverse))
+        if newest["actor"] != actor and not moderator.may(Ability.OVERRULE, board.name):
+            raise Problem(ProblemType.SCOPE_FORBIDDEN, "this is a colleague's decision; a senior may undo it")
+        return inverse
+    state = State(newest["to"])
+    to_state, reason = _MOVES[kind].get(state, (None, None))
+    if to_state is None or reason is None:
+        wanted = " or ".join(each.value for each in _MOVES[kind])
+        raise Problem(ProblemType.STATE_CONFLICT, f"the submission is {state.value}, not {wanted}")
+    if reason is Reason.QUESTION_ASKED and detail["code"] != QUESTION:
+        raise Problem(
+            ProblemType.STATE_CONFLICT, f"the submission is held already; send the code `{QUESTION}`"
+        )
+    return Decision(
+        submission_id,
         to_state,
-        f"moderator:{moderator.name}",
+        actor,
         reason,
         edge.clock(),
-        frozenset({from_state}),
-        detail={"why": why},
-        newest_event=version,
+        frozenset({state}),
+        detail=detail,
+        newest_event=newest["seq"],
     )
-    [settled] = await settle(edge.ledger, edge.index, board, [decision])
-    if isinstance(settled, StateConflict):
-        return await _already_decided(edge, decision, settled)
-    _log.info(
-        Event.DECISION, submission=submission.submission_id, state=to_state.value, moderator=moderator.name
-    )
-    return _decided(decision, settled.seq)
 
 
-async def _already_decided(edge: Edge, decision: Decision, conflict: StateConflict) -> web.Response:
-    """Return the answer to a decision that this moderator already made, on this version for this reason.
+def _made_before(
+    submission: StoredSubmission,
+    moderator: Moderator,
+    detail: Mapping[str, Any],
+    history: History,
+    version: int,
+) -> DecisionAnswer:
+    """Return the answer to a decision that this moderator made on this version, in these words.
 
-    Raises `precondition-failed` if something else changed the case, and `state-conflict` if its state forbids
-    it.
+    Raises `precondition-failed` if the case was changed by anything else.
     """
-    if not isinstance(conflict, CaseOvertaken):
-        [wanted] = decision.from_states
-        raise Problem(ProblemType.STATE_CONFLICT, f"the submission is not {wanted.value}")
-    *before, newest = await edge.ledger.read(queries.history_of(decision.submission_id), ReadKind.MODERATION)
-    decided = (decision.actor, decision.to_state.value, decision.detail["why"])
-    is_resend = before and before[-1]["seq"] == decision.newest_event
-    if is_resend and decided == (newest["actor"], newest["to"], newest["detail"].get("why")):
-        return _decided(decision, newest["seq"], is_replay=True)
+    *before, newest = history
+    is_resend = before and before[-1]["seq"] == version
+    is_same = newest["actor"] == f"{MODERATOR}{moderator.name}" and detail.items() <= newest["detail"].items()
+    if is_resend and is_same:
+        return _answer(submission, newest["to"], newest["seq"], is_replay=True)
     raise Problem(ProblemType.PRECONDITION_FAILED, "the case has changed since you read it; read it again")
 
 
-def _decided(decision: Decision, version: int, *, is_replay: bool = False) -> web.Response:
-    state, tag = decision.to_state.value, etag(version)
-    answer = outcomes.Decided(submission=decision.submission_id, state=state, etag=tag)
-    return json_response(answer, headers={"ETag": tag, **replay_header(is_replay=is_replay)})
+def _answer(
+    submission: StoredSubmission, state: str, version: int, *, is_replay: bool = False
+) -> DecisionAnswer:
+    decided = Decided(submission=submission.submission_id, state=state, etag=etag(version))
+    return DecisionAnswer(decided, version, is_replay)

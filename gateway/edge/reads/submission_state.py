@@ -58,6 +58,6 @@ async def _divergent_tick(edge: Edge, board: Board | None, submission: StoredSub
     build = board and board.policy.builds.get(submission.build)
     if submission.reason is not Reason.DIVERGED or not build or not build.tells_divergence:
         return None
-    *_, last = await edge.ledger.read(queries.history_of(submission.submission_id), ReadKind.PLAYERS)
-    tick = last["detail"].get("first_divergent_tick")
-    return tick if isinstance(tick, int) else None
+    history = await edge.ledger.read(queries.history_of(submission.submission_id), ReadKind.PLAYERS)
+    ticks = (event["detail"].get("first_divergent_tick") for event in reversed(history))
+    return next((tick for tick in ticks if isinstance(tick, int)), None)

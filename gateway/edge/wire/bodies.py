@@ -223,9 +223,3 @@ class NewOperations(RootModel[Annotated[list[Any], Field(min_length=1, max_lengt
         frozen=True,
         json_schema_extra={"items": {"type": "object"}},
     )
-
-
-class NewDecision(Body):
-    """A moderator's reason for a decision, which is kept in the ledger."""
-
-    reason: Annotated[str, Field(min_length=1, max_length=500)]

@@ -273,14 +273,6 @@ class CaseFile(Answer):
     events: list[EventShown]
 
 
-class Decided(Answer):
-    """The state after a decision, and the ETag of the case for the next decision."""
-
-    submission: str
-    state: str
-    etag: str
-
-
 class Liveness(Answer):
     """The answer of a process that is alive."""
 

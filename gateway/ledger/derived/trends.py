@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, bindparam, delete, func, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 
 from gateway.ledger.index_pages import fetch_listed, is_listed
-from gateway.ledger.schema import is_in, submissions, trend_slots
+from gateway.ledger.schema import events, is_in, submissions, trend_slots
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.fields import SortOrder
 from policies.vocabulary import State
@@ -64,6 +64,15 @@ _EARLIER = {
     )
     for order, best in ((SortOrder.DESCENDING, func.max), (SortOrder.ASCENDING, func.min))
 }
+_WAS_PROMOTED = Query(
+    select(events.c.seq)
+    .where(
+        events.c.submission_id == bindparam("submission_id"),
+        events.c.to_state == State.PROMOTED.value,
+        events.c.seq < bindparam("before"),
+    )
+    .limit(1)
+)
 _EARLIER_HIGHEST, _EARLIER_LOWEST = _EARLIER[SortOrder.DESCENDING], _EARLIER[SortOrder.ASCENDING]
 
 
@@ -126,6 +135,11 @@ async def best_before(tx: Transaction, board: str, player: str, seq: int, order:
     query = _EARLIER_LOWEST if order is SortOrder.ASCENDING else _EARLIER_HIGHEST
     [[score]] = await tx.rows(query, board=board, player=player, before=seq)
     return None if score is None else int(score)
+
+
+async def was_promoted(tx: Transaction, submission_id: str, before: int) -> bool:
+    """Return whether an event before this one promoted a submission."""
+    return bool(await tx.rows(_WAS_PROMOTED, submission_id=submission_id, before=before))
 
 
 def sketches_since(board: str, kind: str, span_ms: int, *, since_ms: int) -> Operation[list[bytes]]:

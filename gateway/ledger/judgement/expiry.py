@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from sqlalchemy import bindparam, delete, func, select
+from sqlalchemy import bindparam, delete, func, literal_column, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from gateway.ledger.derived.log import move, position, slice_of_log
@@ -25,6 +25,11 @@ ENDED: Final = frozenset({State.REJECTED, State.SUPERSEDED, State.REVOKED})
 
 MOST_USES: Final = 100
 """Most runs with one recording that are checked. A recording with more runs is kept."""
+
+UNDO_DAYS: Final = 30
+"""Days for which a moderator's decision can be undone, and the recording of what it ended is kept."""
+
+UNDO_MS: Final = UNDO_DAYS * 86_400_000
 
 CONSUMER: Final = "expiry-"
 """Prefix of the consumers whose progress is the event up to which recordings expired.
@@ -46,6 +51,9 @@ _USES = Query(
         _s.board,
         _s.state,
         select(func.max(_e.at_ms)).where(_e.submission_id == _s.submission_id).scalar_subquery(),
+        select(func.max(_e.at_ms))
+        .where(_e.submission_id == _s.submission_id, _e.actor.like(literal_column("'moderator:%'")))
+        .scalar_subquery(),
         select(func.count()).select_from(outbox).where(_o.seq == _s.seq).scalar_subquery(),
     )
     .where(_s.recording_digest == bindparam("digest"))
@@ -131,7 +139,7 @@ async def _is_over(tx: Transaction, digest: bytes, kept_ms: Retention, now_ms: i
 
 
 def _has_ended(use: Row, kept_ms: Retention, now_ms: int) -> bool:
-    board, state, newest_at_ms, work_left = use
+    board, state, newest_at_ms, moderated_at_ms, work_left = use
     life_ms = kept_ms(board)
     return (
         State(state) in ENDED
@@ -139,6 +147,7 @@ def _has_ended(use: Row, kept_ms: Retention, now_ms: int) -> bool:
         and life_ms is not None
         and newest_at_ms is not None
         and int(newest_at_ms) <= now_ms - life_ms
+        and (moderated_at_ms is None or int(moderated_at_ms) <= now_ms - UNDO_MS)
     )
 
 

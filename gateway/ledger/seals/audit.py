@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 
 from pydantic import ValidationError
-from sqlalchemy import and_, bindparam, func, select
+from sqlalchemy import and_, bindparam, func, literal_column, select
 
 from gateway.ledger.boards.board_life import check_boards
 from gateway.ledger.ledger import LedgerReads
@@ -17,6 +17,7 @@ from gateway.ledger.seals.chain import LOWEST, NOTHING, PAGE, Leaf, Seal
 from gateway.ledger.seals.signing_keys import PublicKeys
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from policies.errors import LedgerTampered, LedgerUnavailable, SettingsError
+from policies.vocabulary import REMARKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,15 @@ class AuditReport:
 
 _s = submissions.c
 _first, _last = events.alias("first_event"), events.alias("last_event")
-_newest = select(func.max(events.c.seq)).where(events.c.submission_id == _s.submission_id).scalar_subquery()
+_newest = (
+    select(func.max(events.c.seq))
+    .where(
+        events.c.submission_id == _s.submission_id,
+        events.c.reason.not_in([literal_column(f"'{reason.value}'") for reason in sorted(REMARKS)]),
+    )
+    .scalar_subquery()
+)
+"""The newest event that is no remark: it says how the submission stands."""
 _STATES = Query(
     select(
         _s.seq,

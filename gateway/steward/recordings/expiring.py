@@ -6,7 +6,7 @@ from typing import Final
 
 from gateway.catalogue.catalogue import Catalogue
 from gateway.ledger.derived.log import position
-from gateway.ledger.judgement.expiry import CONSUMER, end_recordings, endings_after
+from gateway.ledger.judgement.expiry import CONSUMER, UNDO_MS, end_recordings, endings_after
 from gateway.ledger.ledger import Ledger
 from gateway.runtime.clock import Clock
 from gateway.runtime.telemetry import RECORDINGS_COLLECTED, Event, logger
@@ -27,8 +27,11 @@ class Expirer:
         self._ledger = ledger
         self._catalogue = catalogue
         self._clock = clock
-        lives_ms = {_life_ms(one.policy) for one in catalogue.policies.by_name.values()}
-        self._lives_ms = sorted(life_ms for life_ms in lives_ms if life_ms is not None)
+        named = {_life_ms(one.policy) for one in catalogue.policies.by_name.values()}
+        lives_ms = {life_ms for life_ms in named if life_ms is not None}
+        # What a moderator ended is kept until that cannot be undone, and so is looked at once more then.
+        again = {UNDO_MS} if any(life_ms < UNDO_MS for life_ms in lives_ms) else set()
+        self._lives_ms = sorted(lives_ms | again)
 
     async def step(self) -> int:
         """Read one slice for each retention.

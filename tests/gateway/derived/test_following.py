@@ -576,6 +576,20 @@ FORGED = {
 }
 
 
+@pytest.mark.parametrize("taken_back", [State.HELD, State.REJECTED, State.REVOKED])
+async def test_what_counted_for_a_moment_is_heard_and_not_taken_for_forged(stage, taken_back: State):
+    """A moderator took it back before anybody followed the stream."""
+    endpoint = await stage.webhook(types=("standing.changed",))
+    derivations = stage.derivations()
+    await catch_up(derivations)
+    await stage.decide(await stage.score("ada", 5), taken_back)
+    with capture_logs() as logs:
+        await catch_up(derivations)
+    assert [] == [each for each in logs if each["event"] == "changes_forged"]
+    scores = [orjson.loads(each.body)["data"]["score"] for each in await stage.queued(endpoint)]
+    assert {5, None} == set(scores)
+
+
 UNREADABLE = {"a number that no event has", "an order that no board has", "a rank that is none"}
 UNREADABLE |= {"ids that no database takes", "bytes that are no text", "half of an entry"}
 IS_LOGGED = {

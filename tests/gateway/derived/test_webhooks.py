@@ -102,8 +102,11 @@ async def test_an_endpoint_is_told_what_it_asked_for(stage):
     await stage.score("ada", 5)
     await stage.score("ada", 6)
     await stage.decide(await stage.receive("bob", 1), State.REJECTED)
+    asked = await stage.receive("cy", 1)
+    await stage.decide(asked, State.HELD)
+    await stage.decide(asked, State.HELD, Reason.QUESTION_ASKED)
     await catch_up(derivations)
-    assert ["submission.decided"] * 3 == [each.type for each in await stage.queued(decided)]
+    assert ["submission.decided"] * 4 == [each.type for each in await stage.queued(decided)]
     assert [] == await stage.queued(elsewhere)
     assert ["rank.changed"] * 2 == [each.type for each in await stage.queued(ranks)]  # of two windows, once
 

@@ -104,7 +104,9 @@ async def test_a_reader_that_has_a_revision_is_not_sent_it_again(harness: Harnes
 
     assert 304 == await again()
     submission = first.body["entries"][0]["submission"]
-    await harness.post(f"/v1/moderation/{submission}/revoke", {"reason": "a cheat"}, harness.moderator())
+    await harness.post(
+        f"/v1/moderation/cases/{submission}/revoke", {"code": "other", "note": "a cheat"}, harness.moderator()
+    )
     assert 304 == await again()
     steward = harness.steward()
     await steward.archive()
@@ -134,7 +136,9 @@ async def test_cursors_go_through_an_archived_window(harness: Harness):
 
     fourth = (await harness.get(f"{VAULT}/entries?window={day}&limit=4")).body
     submission = fourth["entries"][3]["submission"]
-    await harness.post(f"/v1/moderation/{submission}/revoke", {"reason": "a cheat"}, harness.moderator())
+    await harness.post(
+        f"/v1/moderation/cases/{submission}/revoke", {"code": "other", "note": "a cheat"}, harness.moderator()
+    )
     steward = harness.steward()
     await steward.archive()
     harness.clock.shift(QUIET_MS / 1000)

@@ -55,7 +55,7 @@ async def judged(
 async def test_a_moderator_sees_both_hashes_and_the_inputs(world: World):
     """The case file has the interval and what was recorded and simulated at its end."""
     run, _ = await judged(world, "closed", seed_shift=1)
-    case = await world.harness.get(f"/v1/moderation/{run.id}", world.harness.moderator())
+    case = await world.harness.get(f"/v1/moderation/cases/{run.id}", world.harness.moderator())
     [*_, last] = case.body["events"]
     shown = last["detail"]["divergence"]
 
@@ -91,9 +91,11 @@ async def test_the_case_has_what_a_player_page_needs(world: World):
     """Seed, build, module and pace, and what the replay said: where it parted, and its own result; before it, nothing."""
     run = world.run("bo", "closed")
     assert 202 == (await world.harness.send(world.harness.signed(run, tiny_claim(7), board="closed"))).status
-    before = (await world.harness.get(f"/v1/moderation/{run.id}", world.harness.moderator())).body["playback"]
+    before = (await world.harness.get(f"/v1/moderation/cases/{run.id}", world.harness.moderator())).body[
+        "playback"
+    ]
     await world.verify(run.id)
-    case = (await world.harness.get(f"/v1/moderation/{run.id}", world.harness.moderator())).body
+    case = (await world.harness.get(f"/v1/moderation/cases/{run.id}", world.harness.moderator())).body
     after, detail = case["playback"], case["events"][-1]["detail"]
 
     assert (None, None) == (before["divergence"], before["simulated"])

@@ -107,7 +107,9 @@ async def test_a_ban_that_is_lifted_restores_the_tie(harness: Harness, key: Any)
     moderator = harness.moderator("vault")
     for decision, expected in (("revoke", [(1, "p2")]), ("reinstate", [(1, "p1"), (2, "p2")])):
         answer = await harness.post(
-            f"/v1/moderation/{firsts[0]}/{decision}", {"reason": "checked"}, token=moderator
+            f"/v1/moderation/cases/{firsts[0]}/{decision}",
+            {"code": "other", "note": "checked"},
+            token=moderator,
         )
         assert 200 == answer.status, answer.raw
         assert expected == await ranks(harness, "vault")
@@ -166,7 +168,9 @@ async def test_a_players_details_are_kept_as_they_were_sent(harness: Harness):
     assert 202 == answer.status, answer.raw
     moderator = harness.moderator("played")
     await harness.post(
-        f"/v1/moderation/{answer.body['submission']}/approve", {"reason": "seen"}, token=moderator
+        f"/v1/moderation/cases/{answer.body['submission']}/approve",
+        {"code": "other", "note": "seen"},
+        token=moderator,
     )
     shown = await harness.get(f"/v1/boards/played/details?submissions={answer.body['submission']}")
     assert [[1, 2]] == [each["integers"] for each in shown.body["details"]]

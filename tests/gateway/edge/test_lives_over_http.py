@@ -85,8 +85,8 @@ async def submitted(harness: Harness, run: Run, score: int) -> str:
 
 
 async def decide(harness: Harness, submission: str, decision: str) -> Answer:
-    path = f"/v1/moderation/{submission}/{decision}"
-    return await harness.post(path, {"reason": "checked"}, token=harness.moderator("race.a"))
+    path = f"/v1/moderation/cases/{submission}/{decision}"
+    return await harness.post(path, {"code": "other", "note": "checked"}, token=harness.moderator("race.a"))
 
 
 async def life(harness: Harness, board: str) -> list[tuple[str, str]]:

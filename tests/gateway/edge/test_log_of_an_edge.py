@@ -52,12 +52,12 @@ async def test_submissions_and_decisions_are_logged_by_their_ids(harness: Harnes
     with logged(responses, decisions) as lines:
         await accept(harness, request)
         await harness.send(request)
-        path = f"/v1/moderation/{run.id}/approve"
+        path = f"/v1/moderation/cases/{run.id}/approve"
         seen = await harness.as_seen(path, moderator)
         for _ in range(2):
             async with harness.session.post(
                 harness.url + path,
-                json={"reason": "seen"},
+                json={"code": "other", "note": "seen"},
                 headers=seen | {"Authorization": f"Bearer {moderator}"},
             ) as decided:
                 assert 200 == decided.status

@@ -327,7 +327,7 @@ async def test_a_player_is_shown_final_ranks_as_they_were_under_another_rule(set
         ranking = (await harness.edge.catalogue.boards(["track.a"]))["track.a"].ranking
         assert not await harness.edge.ledger.read(has_other_rule(ranking))
         revoked = await harness.post(
-            f"/v1/moderation/{cheat}/revoke", {"reason": "a cheat"}, harness.moderator()
+            f"/v1/moderation/cases/{cheat}/revoke", {"code": "other", "note": "a cheat"}, harness.moderator()
         )
         assert 200 == revoked.status, revoked.raw
         for window in ("alltime", day):

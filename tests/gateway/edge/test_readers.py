@@ -175,7 +175,9 @@ async def test_a_submissions_rank_is_told_once_it_counts(harness: Harness):
     await harness.submit(run, {"score": 120, "ticks": 60}, board="sprint")
     held = (await harness.get(f"/v1/submissions/{run.id}", run.token)).body
     assert ("held", "review", None) == (held["state"], held["reason"], held["rank"])
-    await harness.post(f"/v1/moderation/{run.id}/approve", {"reason": "seen"}, harness.moderator())
+    await harness.post(
+        f"/v1/moderation/cases/{run.id}/approve", {"code": "other", "note": "seen"}, harness.moderator()
+    )
     shown = (await harness.get(f"/v1/submissions/{run.id}", run.token)).body
     assert ("promoted", None, 1) == (shown["state"], shown["reason"], shown["rank"])
 
@@ -188,7 +190,7 @@ async def test_only_what_counts_has_a_rank_whatever_else_its_player_has(harness:
         assert 202 == (await harness.submit(run, {"score": score, "ticks": 60}, board="sprint")).status
     for run, verb in ((runs[0], "approve"), (runs[2], "reject")):
         decided = await harness.post(
-            f"/v1/moderation/{run.id}/{verb}", {"reason": "seen"}, harness.moderator()
+            f"/v1/moderation/cases/{run.id}/{verb}", {"code": "other", "note": "seen"}, harness.moderator()
         )
         assert 200 == decided.status
     shown = [(await harness.get(f"/v1/submissions/{run.id}", token)).body for run in runs]

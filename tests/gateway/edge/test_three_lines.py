@@ -36,10 +36,10 @@ def settings(tmp_path: Path, settings: Settings) -> Settings:
 
 async def approve(harness: Harness, submission: str) -> Answer:
     """A moderator looks at the case, and says yes to what was seen."""
-    case, token = f"/v1/moderation/{submission}", harness.moderator()
+    case, token = f"/v1/moderation/cases/{submission}", harness.moderator()
     seen = (await harness.get(case, token)).headers.get("ETag", "*")
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json", "If-Match": seen}
-    return await harness.send(Request("POST", f"{case}/approve", b'{"reason": "saw it"}', headers))
+    return await harness.send(Request("POST", f"{case}/approve", b'{"code": "plausible"}', headers))
 
 
 async def test_N02_a_board_of_board_title_and_score_takes_runs(harness: Harness):

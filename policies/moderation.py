@@ -1,0 +1,75 @@
+"""The section of a policy for moderators: what they may say to players, and for which reasons they decide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Final
+
+from pydantic import Field, field_validator
+
+from policies.decision_codes import CODES, DecisionCode, DecisionKind
+from policies.errors import SettingRefused
+from policies.fields import Name, PolicySection
+
+TEMPLATES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "checked": "We have looked at your run, and it counts.",
+        "not-accepted": "We have looked at your run and do not accept it on this board.",
+        "tools": "We do not accept runs on this board that a program helped to play.",
+        "game-fault": "A fault of the game changed your result, so it does not count. You did nothing wrong.",
+        "our-mistake": "We were wrong about your run, and we are sorry. It counts again.",
+        "video": "Do you have a video of this run? Please send us a link.",
+        "how-played": "Please tell us how you played this run: with which device, and with which settings.",
+    }
+)
+"""Messages to players that every board has, unless its policy has another text under the same name."""
+
+MESSAGE_LENGTH: Final = 500
+"""Most characters of a message to a player."""
+
+
+TemplateText = Annotated[str, Field(min_length=1, max_length=MESSAGE_LENGTH)]
+
+
+class StudioCode(PolicySection):
+    """A reason of the studio's own for some kinds of decisions."""
+
+    code: Name
+    kinds: Annotated[
+        tuple[Annotated[DecisionKind, Field(strict=False)], ...],
+        Field(min_length=1, strict=False),
+    ]
+    meaning: Annotated[str, Field(min_length=1, max_length=200)]
+    is_cheat: bool | None = None
+
+
+class Moderation(PolicySection):
+    """What moderators of the board go by."""
+
+    codes: Annotated[tuple[StudioCode, ...], Field(max_length=32, strict=False)] = ()
+    templates: dict[Name, TemplateText] = Field(default={}, max_length=32)
+
+    @field_validator("codes")
+    @classmethod
+    def _named_once(cls, codes: tuple[StudioCode, ...]) -> tuple[StudioCode, ...]:
+        named = [(kind, each.code) for each in codes for kind in each.kinds]
+        if len(set(named)) != len(named) or any(code in CODES[kind] for kind, code in named):
+            raise SettingRefused("each code may be named once for a kind of decision, and not as one of ours")
+        return codes
+
+    def codes_of(self, kind: DecisionKind) -> dict[str, DecisionCode]:
+        """Return the reasons for a kind of decision: those of every board, and the studio's own."""
+        own = {
+            each.code: DecisionCode(each.meaning, each.is_cheat) for each in self.codes if kind in each.kinds
+        }
+        return {**CODES[kind], **own}
+
+    def message_of(self, message: str) -> str:
+        """Return the text of a message to a player: that of a template, or what was written."""
+        return self.all_templates.get(message, message)
+
+    @property
+    def all_templates(self) -> dict[str, str]:
+        """Return the text of each template by its name."""
+        return {**TEMPLATES, **self.templates}
