@@ -260,8 +260,9 @@ class Rebuilder:
             )
             for _, changed in groupby(page.standings, key=lambda standing: standing.seq):
                 await self._put_on_stream(list(changed))
-            await generation.renew()
             after = page.upto
+            if after < upto:  # otherwise the swap follows at once
+                await generation.renew()
 
     async def _put_on_stream(self, changed: Sequence[Standing]) -> None:
         """Show what one event changed, of one player."""

@@ -11,10 +11,11 @@ import pytest
 
 from gateway.index import keys
 from gateway.index.board_index import BoardIndex
-from gateway.runtime.failpoints import Point, arm, disarm
+from gateway.index.generation import LEASE_MS
 from gateway.settlement.settle import project
 from gateway.shared_records import Change
 from gateway.steward.index import rebuild as rebuilding
+from gateway.steward.index.rebuild import Rebuilder
 from policies.errors import IndexUnavailable
 from policies.vocabulary import State
 from tests.support.duty import Duty, be_unused
@@ -30,8 +31,7 @@ def size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any
     name = getattr(request, "param", "at once")
     monkeypatch.setattr(rebuilding, "PAGE", SIZES[name])
     monkeypatch.setattr(rebuilding, "EVENTS", 3)
-    yield name
-    disarm()
+    return name
 
 
 in_pages_and_at_once = pytest.mark.parametrize("size", SIZES, indirect=True)
@@ -98,7 +98,9 @@ async def test_a_build_of_an_emptied_redis_tells_what_was_not_told_and_no_more(d
     duty.assert_index_is_the_ledgers()
 
 
-async def test_many_changes_are_told_a_slice_at_a_time_and_under_the_lease(duty: Duty):
+async def test_many_changes_are_told_a_slice_at_a_time_and_under_the_lease(
+    duty: Duty, monkeypatch: pytest.MonkeyPatch
+):
     """A backlog that an outage of Redis left: each of them once, in the order of the log."""
     await duty.fill()
     ids = [f"late-{number}" for number in range(8)]
@@ -106,10 +108,21 @@ async def test_many_changes_are_told_a_slice_at_a_time_and_under_the_lease(duty:
         await duty.append(each, player=f"q{9 - number}", score=number)
     changes = await duty.commit(*ids)
     end = duty.redis.xrevrange(STREAM, count=1)[0][0]
-    renewed: list[bool] = []
-    arm(Point.BEFORE_SWAP, lambda: renewed.append(bool(duty.redis.exists(keys.lease("tiny")))))
+    shown: list[int] = []
+    put = Rebuilder._put_on_stream
+
+    async def put_for_long(self: Any, changed: Any) -> None:
+        """So long that the lease would not have lasted for another slice of them."""
+        if len(shown) % rebuilding.EVENTS == 0:
+            assert duty.redis.pttl(keys.lease("tiny")) > LEASE_MS // 2, shown
+            duty.redis.pexpire(keys.lease("tiny"), LEASE_MS // 3)
+        await put(self, changed)
+        shown.append(changed[0].seq)
+
+    monkeypatch.setattr(Rebuilder, "_put_on_stream", put_for_long)
     await duty.rebuilder().rebuild()
-    assert [True] == renewed
+    assert sorted(shown) == shown
+    assert len(ids) == len(shown)
     later = [fields for _, fields in duty.redis.xrange(STREAM, min=b"(" + end)]
     assert ids == list(dict.fromkeys(each[b"submission"].decode() for each in later))
     await show(duty, changes)
