@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from scoregate.commands.common import Bind, DataDir, console, print_first_admin, settings_of
+from scoregate.commands.common import Bind, DataDir, console, settings_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -92,11 +92,14 @@ def _temporary(settings: Settings) -> Iterator[Settings]:
 
 
 def _moderator_token(settings: Settings) -> str:
-    from gateway.edge.auth.moderators import ModeratorRole
-    from scoregate.commands.common import finish
-    from scoregate.moderator_accounts import issue_token
+    import time
 
-    return finish(issue_token(settings, "demo-moderator", [], ModeratorRole.MODERATOR, hours=1))
+    from gateway.edge.auth.keyring import keyring_of
+    from gateway.edge.auth.tokens import MODERATOR_TOKEN_S, Bearer, Role, Tokens
+
+    now_s = int(time.time())
+    bearer = Bearer("demo-moderator", Role.MODERATOR, now_s + MODERATOR_TOKEN_S, ("*",))
+    return Tokens(keyring_of(settings)).mint(bearer, now_s=now_s)
 
 
 def _print_end(screen: Console, stack: Stack, tally: Tally, took_s: float) -> None:
@@ -115,9 +118,7 @@ def _print_end(screen: Console, stack: Stack, tally: Tally, took_s: float) -> No
     )
     for failure in tally.failures:
         screen.print(failure, style="red", markup=False)
-    screen.print(f"\n  play it yourself   {stack.url}/arcade/\n  the interface      {stack.url}/docs")
-    print_first_admin(screen, stack.settings, "  be the moderator   ")
-    screen.print()
+    screen.print(f"\n  play it yourself   {stack.url}/arcade/\n  the interface      {stack.url}/docs\n")
 
 
 def _board(url: str) -> Table:

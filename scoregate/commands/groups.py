@@ -21,8 +21,7 @@ class CommandGroup(NamedTuple):
 
 GROUPS: Final[Mapping[str, CommandGroup]] = MappingProxyType(
     {
-        "moderator": CommandGroup("moderators", "Say who moderates, and let them in."),
-        "token": CommandGroup("tokens", "Issue tokens for programs."),
+        "token": CommandGroup("tokens", "Mint bearer tokens."),
         "key": CommandGroup("keys", "Register trusted servers, list them, revoke their keys."),
         "policy": CommandGroup("policies", "Look at policy files."),
         "board": CommandGroup(

@@ -55,6 +55,7 @@ OF_EVERY_BOARD = {
     "standings.anchors._ANCHORED": "anchored windows in turn, whatever their board",
     "index_pages._NEWEST": "the newest event there is",
     "judgement.audits._HANDED_OUT": "workers are everybody's",
+    "moderation.surroundings._OF_PLAYER": "which of a moderator's boards each is of is looked at after the read",
     "moderation.trail._OF_ALL": "which of a moderator's boards each event is of is looked at after the read",
     "moderation.trail._OF_ONE": "which of a moderator's boards each event is of is looked at after the read",
     "judgement.builds._STATUSES": "an edge knows every build",

@@ -65,6 +65,16 @@ async def show_distribution(request: web.Request) -> web.Response:
     return await _show(request, partial(_histogram, whole_number(request, "bins", 20, 1, BINS_LIMIT)))
 
 
+async def histogram_with(
+    edge: Edge, board: Board, window: str, score: int, *, bins: int
+) -> tuple[read_models.Distribution, int]:
+    """Return a histogram of a current window, and how many of its entries a score beats or equals."""
+    source = partial(edge.of(board).distributions.of, window)
+    histogram, _ = await _histogram(bins, board, window, source)
+    (better,) = (await source([score], ())).distribution.better
+    return histogram, max(0, histogram.total - better)
+
+
 async def _show(request: web.Request, view: DistributionView) -> web.Response:
     pages = request.app[PAGES]
     if (page := await pages.page_of(request)) is not None:
