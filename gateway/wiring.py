@@ -30,6 +30,7 @@ from gateway.edge.context import Edge
 from gateway.edge.health.lag import Lag
 from gateway.edge.health.probes import Probes
 from gateway.edge.live.messages import as_message
+from gateway.edge.moderation.logins import Logins
 from gateway.edge.players.friends import ADDRESS_RATE, PROFILE_RATE
 from gateway.edge.reads.cursors import Cursors
 from gateway.edge.shutdown import Shutdown
@@ -282,6 +283,7 @@ class _SenderParts(TypedDict):
     cursors: Cursors
     tickets: Tickets
     tokens: Tokens
+    logins: Logins
     server_keys: ServerKeys
 
 
@@ -329,6 +331,7 @@ def _sender_parts(opened: _EdgeResources, keyring: Keyring) -> _SenderParts:
         "cursors": Cursors(keyring.derive(b"cursor")),
         "tickets": Tickets(keyring),
         "tokens": Tokens(keyring),
+        "logins": Logins(opened.index.client, keyring.derive(b"second-factor")),
         "server_keys": ServerKeys(opened.ledger),
     }
 

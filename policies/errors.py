@@ -117,6 +117,14 @@ class CaseOvertaken(StateConflict):
     """The submission has changed since the decision's maker last saw it."""
 
 
+class AccountConflict(ScoregateError):
+    """The account of a moderator cannot be changed so; nothing was stored."""
+
+
+class AccountOvertaken(ScoregateError):
+    """The account of a moderator has changed since it was read; nothing was stored."""
+
+
 class NameTaken(ScoregateError):
     """Another player has a name that looks like it; nothing was stored."""
 

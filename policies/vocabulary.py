@@ -87,6 +87,18 @@ class Reason(StrEnum):
     REVERIFICATION_UNDONE = "reverification-undone", "The batch that revoked it was undone.", "none"
     REVIEW_REQUIRED = "review-required", "The board accepts runs without a replay only through a moderator."
 
+    MODERATOR_ADDED = "moderator-added", "The account of a moderator was added.", "none"
+    MODERATOR_CHANGED = "moderator-changed", "A moderator's roles, or own players, were changed.", "none"
+    MODERATOR_DISABLED = "moderator-disabled", "The account of a moderator was disabled.", "none"
+    MODERATOR_ENABLED = "moderator-enabled", "The account of a moderator was enabled again.", "none"
+    MODERATOR_INVITED = "moderator-invited", "A moderator was invited to set a password.", "none"
+    PASSWORD_SET = "password-set", "A moderator set a password.", "none"
+    SECOND_FACTOR_ADDED = "second-factor-added", "A moderator's logins take a code now.", "none"
+    SECOND_FACTOR_REMOVED = "second-factor-removed", "A moderator's logins take no code any more.", "none"
+    SESSIONS_ENDED = "sessions-ended", "Sessions of a moderator were ended.", "none"
+    TOKEN_ISSUED = "token-issued", "A moderator was given a token for programs.", "none"
+    TOKEN_REVOKED = "token-revoked", "A token of a moderator was revoked.", "none"
+
     BUILD_BLOCKED = "build-blocked", "The build of the game is blocked on this board."
     BUILD_PROVISIONAL = (
         "build-provisional",

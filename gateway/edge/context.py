@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gateway.edge.board_parts import BoardParts, BoardPartsCache
     from gateway.edge.health.lag import Lag
     from gateway.edge.health.probes import Probes
+    from gateway.edge.moderation.logins import Logins
     from gateway.edge.reads.cursors import Cursors
     from gateway.edge.shutdown import Shutdown
     from gateway.edge.submissions.first_runs import BoardOpenings
@@ -66,6 +67,7 @@ class Edge:
     cursors: Cursors
     tickets: Tickets
     tokens: Tokens
+    logins: Logins
     server_keys: ServerKeys
     builds: BuildRegistry
     openings: BoardOpenings

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from enum import StrEnum
-
-from aiohttp import web
-from pydantic import BaseModel
-
 from gateway.edge.assets import download, upload
+from gateway.edge.auth.moderators import Ability
 from gateway.edge.health import endpoints
 from gateway.edge.live import feed_request, sse, websocket
 from gateway.edge.moderation import cases, decisions, surroundings, trail
+from gateway.edge.people_routes import PEOPLE_ROUTES
 from gateway.edge.players import friends, joins, memberships
 from gateway.edge.problems import ProblemType as P
 from gateway.edge.reads import (
@@ -26,6 +21,7 @@ from gateway.edge.reads import (
     submission_state,
     windows,
 )
+from gateway.edge.route import CAPPED, DURABLE, POST, TOKEN, Caller, Handler, Route
 from gateway.edge.servers import board_operations, server_batches, server_operations
 from gateway.edge.submissions import reveals, runs, submit
 from gateway.edge.wire import board_answers, board_bodies, bodies, outcomes, read_models
@@ -33,45 +29,8 @@ from gateway.edge.wire.moderation_decisions import Decided, NewDecision
 from gateway.edge.wire.moderation_surroundings import CaseSurroundings
 from gateway.edge.wire.moderation_trail import TrailPageShown
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+__all__ = ["ROUTES", "Caller", "Route"]
 
-
-class Caller(StrEnum):
-    """The callers of a route, told apart by their credential."""
-
-    ANYONE = "anyone"
-    PLAYER = "player"
-    RUN = "run signature"
-    SERVER = "server signature"
-    MODERATOR = "moderator"
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """A route: its handler, caller, body and answer, and its refusals besides those that all routes share.
-
-    With `takes_octets` the body is bytes instead of JSON, with `gives_octets` the answer is. `is_conditional`
-    routes need `If-Match`.
-    """
-
-    method: str
-    path: str
-    handler: Handler
-    caller: Caller
-    summary: str
-    answer: type[BaseModel] | None = None
-    body: type[BaseModel] | None = None
-    status: int = 200
-    problems: tuple[P, ...] = ()
-    query: tuple[str, ...] = ()
-    is_stream: bool = False
-    takes_octets: bool = False
-    gives_octets: bool = False
-    is_conditional: bool = False
-
-
-_BODY = (P.MALFORMED_REQUEST, P.SCHEMA_VIOLATION, P.UNSUPPORTED_MEDIA_TYPE, P.CONTENT_ENCODING_NOT_ALLOWED)
-_CAPPED = (P.PAYLOAD_TOO_LARGE, P.REQUEST_TIMEOUT)
 _SIGNED = (
     P.SIGNATURE_MISSING,
     P.SIGNATURE_MALFORMED,
@@ -79,13 +38,10 @@ _SIGNED = (
     P.SIGNATURE_EXPIRED,
     P.SIGNATURE_COVERAGE,
 )
-_TOKEN = (P.TOKEN_INVALID, P.SCOPE_FORBIDDEN)
-_DURABLE = (P.REDUCED_CAPACITY,)
 _ORDERED = (P.NOT_FOUND, P.BOARD_REBUILDING)
 _INDEXED = (*_ORDERED, P.DEPENDENCY_UNAVAILABLE)
-_POST = (*_BODY, *_CAPPED, *_DURABLE, P.TOO_EARLY)
 _SUBMIT = (
-    *_POST,
+    *POST,
     *_SIGNED,
     P.TOKEN_INVALID,
     P.RUN_EXPIRED,
@@ -98,10 +54,10 @@ _SUBMIT = (
     P.ABNORMAL_USAGE,
     P.NOT_FOUND,
 )
-_SERVER = (*_POST, *_SIGNED, P.SCOPE_FORBIDDEN, P.NONCE_REUSED, P.NOT_FOUND)
+_SERVER = (*POST, *_SIGNED, P.SCOPE_FORBIDDEN, P.NONCE_REUSED, P.NOT_FOUND)
 _SERVER_FILE = (
-    *_CAPPED,
-    *_DURABLE,
+    *CAPPED,
+    *DURABLE,
     *_SIGNED,
     P.SCHEMA_VIOLATION,
     P.UNSUPPORTED_MEDIA_TYPE,
@@ -111,19 +67,19 @@ _SERVER_FILE = (
     P.NOT_FOUND,
 )
 _SETTLED = (P.IDEMPOTENCY_MISMATCH, P.STALE_VERSION, P.STATE_CONFLICT)
-_FOLLOW = (*_TOKEN, *_DURABLE, P.TOO_EARLY, P.NOT_FOUND, P.LIST_FULL, P.QUOTA_EXCEEDED)
-_JOIN = (*_TOKEN, *_DURABLE, P.TOO_EARLY, P.NOT_FOUND, P.STATE_CONFLICT, P.QUOTA_EXCEEDED)
+_FOLLOW = (*TOKEN, *DURABLE, P.TOO_EARLY, P.NOT_FOUND, P.LIST_FULL, P.QUOTA_EXCEEDED)
+_JOIN = (*TOKEN, *DURABLE, P.TOO_EARLY, P.NOT_FOUND, P.STATE_CONFLICT, P.QUOTA_EXCEEDED)
 _DECIDE = (
-    *_POST,
-    *_TOKEN,
+    *POST,
+    *TOKEN,
     P.NOT_FOUND,
     P.STATE_CONFLICT,
     P.SELF_APPROVAL,
     P.PRECONDITION_REQUIRED,
     P.PRECONDITION_FAILED,
 )
-_LIVE = (*_INDEXED, *_TOKEN, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY)
-_STORED = (*_TOKEN, *_DURABLE, P.NOT_FOUND)
+_LIVE = (*_INDEXED, *TOKEN, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY)
+_STORED = (*TOKEN, *DURABLE, P.NOT_FOUND)
 _TRAIL = ("moderator", "reason", "board", "player", "since", "until")
 
 
@@ -139,14 +95,15 @@ def _decision(name: str, handler: Handler, summary: str) -> Route:
         NewDecision,
         problems=_DECIDE,
         is_conditional=True,
+        ability=Ability.DECIDE,
     )
 
 
 ROUTES: tuple[Route, ...] = (
     Route("POST", "/v1/players", runs.create_player, Caller.ANYONE, "Create an anonymous player",
-          outcomes.PlayerCreated, bodies.NewPlayer, 201, (*_POST, P.QUOTA_EXCEEDED, P.NAME_TAKEN)),
+          outcomes.PlayerCreated, bodies.NewPlayer, 201, (*POST, P.QUOTA_EXCEEDED, P.NAME_TAKEN)),
     Route("GET", "/v1/friends", friends.list_friends, Caller.PLAYER, "List the players that you follow",
-          outcomes.FriendsShown, problems=(*_TOKEN, *_DURABLE)),
+          outcomes.FriendsShown, problems=(*TOKEN, *DURABLE)),
     Route("PUT", "/v1/friends/{player}", friends.follow_player, Caller.PLAYER, "Follow a player",
           outcomes.FriendsChanged, problems=_FOLLOW),
     Route("DELETE", "/v1/friends/{player}", friends.unfollow_player, Caller.PLAYER, "Unfollow a player",
@@ -156,7 +113,7 @@ ROUTES: tuple[Route, ...] = (
           bodies.NewFriends, 200, (*_SERVER, P.IDEMPOTENCY_MISMATCH)),
     Route("POST", "/v1/boards/{board}/runs", runs.open_run, Caller.PLAYER, "Open a run",
           outcomes.RunOpened, bodies.NewRun, 201,
-          (*_POST, *_TOKEN, P.BUILD_UNKNOWN, P.BUILD_BLOCKED, P.BOARD_CLOSED, P.NAME_UNSIGNED, P.FAMILY_FULL,
+          (*POST, *TOKEN, P.BUILD_UNKNOWN, P.BUILD_BLOCKED, P.BOARD_CLOSED, P.NAME_UNSIGNED, P.FAMILY_FULL,
            P.QUOTA_EXCEEDED, P.NOT_FOUND)),
     Route("POST", "/v1/boards/{board}/scores", submit.submit_score, Caller.RUN, "Submit the score of a run",
           outcomes.ScoreAccepted, bodies.NewScore, 202, _SUBMIT),
@@ -164,11 +121,11 @@ ROUTES: tuple[Route, ...] = (
           "Read the state of a submission", outcomes.SubmissionStatus, problems=_STORED),
     Route("PUT", "/v1/submissions/{submission}/recording", reveals.reveal_recording, Caller.PLAYER,
           "Send a requested recording", outcomes.RecordingRevealed, status=200, takes_octets=True,
-          problems=(*_CAPPED, *_TOKEN, *_DURABLE, P.UNSUPPORTED_MEDIA_TYPE, P.CONTENT_ENCODING_NOT_ALLOWED,
+          problems=(*CAPPED, *TOKEN, *DURABLE, P.UNSUPPORTED_MEDIA_TYPE, P.CONTENT_ENCODING_NOT_ALLOWED,
                     P.TOO_EARLY, P.NOT_FOUND, P.STATE_CONFLICT, P.RECORDING_MISMATCH, P.QUOTA_EXCEEDED)),
     Route("GET", "/v1/reveals", reveals.list_reveals, Caller.PLAYER,
           "List the recordings that you are asked to send", outcomes.RevealList,
-          problems=(*_TOKEN, *_DURABLE)),
+          problems=(*TOKEN, *DURABLE)),
     Route("GET", "/v1/families", families.list_families, Caller.ANYONE, "List the families of boards",
           board_answers.FamilyList, problems=(P.SCHEMA_VIOLATION,), query=("limit", "cursor")),
     Route("GET", "/v1/families/{family}/boards", families.list_family_boards, Caller.ANYONE,
@@ -200,7 +157,7 @@ ROUTES: tuple[Route, ...] = (
           read_models.BoardInfo, problems=(P.NOT_FOUND,)),
     Route("GET", "/v1/boards/{board}/entries", entries.list_entries, Caller.ANYONE, "Read a page of a board",
           read_models.EntriesRead,
-          problems=(*_INDEXED, *_TOKEN, P.SCHEMA_VIOLATION, P.QUOTA_EXCEEDED, P.REDUCED_CAPACITY),
+          problems=(*_INDEXED, *TOKEN, P.SCHEMA_VIOLATION, P.QUOTA_EXCEEDED, P.REDUCED_CAPACITY),
           query=("window", "offset", "limit", "cursor", "ranks", "as_of", "friends", "players", "segment")),
     Route("POST", "/v1/boards/{board}/entries", server_operations.write_entry, Caller.SERVER,
           "Write or correct a score as a trusted server", outcomes.ScoreAccepted, bodies.NewEntry, 202,
@@ -225,10 +182,10 @@ ROUTES: tuple[Route, ...] = (
           (*_SERVER, P.IDEMPOTENCY_MISMATCH, P.STATE_CONFLICT)),
     Route("GET", "/v1/boards/{board}/players/{player}/memberships", memberships.show_memberships,
           Caller.ANYONE, "List the groups that a player is in", outcomes.MembershipShown,
-          problems=(P.NOT_FOUND, *_DURABLE)),
+          problems=(P.NOT_FOUND, *DURABLE)),
     Route("PUT", "/v1/boards/{board}/memberships/{segment}", memberships.declare_membership, Caller.PLAYER,
           "Declare which group you are in", outcomes.MembershipShown, bodies.NewDeclaration, 200,
-          (*_POST, *_TOKEN, P.NOT_FOUND, P.QUOTA_EXCEEDED)),
+          (*POST, *TOKEN, P.NOT_FOUND, P.QUOTA_EXCEEDED)),
     Route("POST", "/v1/boards/{board}/memberships", memberships.write_membership, Caller.SERVER,
           "Set the groups of a player as a trusted server", outcomes.MembershipShown, bodies.NewMembership,
           200, (*_SERVER, P.IDEMPOTENCY_MISMATCH)),
@@ -243,7 +200,7 @@ ROUTES: tuple[Route, ...] = (
           problems=(*_INDEXED, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY), query=("window", "ranks")),
     Route("GET", "/v1/boards/{board}/entries/{player}/around", entries.list_around, Caller.ANYONE,
           "Read the entries around a player", read_models.AroundRead,
-          problems=(*_INDEXED, *_TOKEN, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY),
+          problems=(*_INDEXED, *TOKEN, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY),
           query=("window", "radius", "ranks", "friends", "segment")),
     Route("GET", "/v1/boards/{board}/percentiles", distribution.show_percentiles, Caller.ANYONE,
           "Read the scores at percentiles", read_models.Percentiles,
@@ -270,11 +227,13 @@ ROUTES: tuple[Route, ...] = (
           "List a player's achievements", read_models.AchievementPage,
           problems=(P.NOT_FOUND, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY), query=("limit", "after")),
     Route("GET", "/v1/boards/{board}/held", cases.list_held, Caller.MODERATOR, "List held submissions",
-          outcomes.HeldPage, problems=(*_STORED, P.SCHEMA_VIOLATION), query=("after", "limit")),
+          outcomes.HeldPage, problems=(*_STORED, P.SCHEMA_VIOLATION), query=("after", "limit"),
+          ability=Ability.READ),
     Route("GET", "/v1/moderation/cases/{submission}", cases.show_case, Caller.MODERATOR,
-          "Read a submission with its findings and history", outcomes.CaseFile, problems=_STORED),
+          "Read a submission with its findings and history", outcomes.CaseFile, problems=_STORED,
+          ability=Ability.READ),
     Route("GET", "/v1/moderation/cases/{submission}/recording", cases.send_recording, Caller.MODERATOR,
-          "Read the recording of a submission", problems=_STORED, gives_octets=True),
+          "Read the recording of a submission", problems=_STORED, gives_octets=True, ability=Ability.READ),
     _decision("approve", decisions.approve, "Approve a held submission"),
     _decision("reject", decisions.reject, "Reject a held submission"),
     _decision("hold", decisions.hold, "Hold a submission, or ask its player a question"),
@@ -285,10 +244,12 @@ ROUTES: tuple[Route, ...] = (
           Caller.MODERATOR, "Read what surrounds a case: what is like it, and what was decided there",
           CaseSurroundings, problems=_STORED),
     Route("GET", "/v1/moderation/trail", trail.list_trail, Caller.MODERATOR, "List what moderators did",
-          TrailPageShown, problems=(*_STORED, P.SCHEMA_VIOLATION), query=(*_TRAIL, "limit", "cursor")),
+          TrailPageShown, problems=(*_STORED, P.SCHEMA_VIOLATION), query=(*_TRAIL, "limit", "cursor"),
+          ability=Ability.READ),
     Route("GET", "/v1/moderation/trail.csv", trail.export_trail, Caller.MODERATOR,
           "Export what moderators did as CSV", problems=(*_STORED, P.SCHEMA_VIOLATION), gives_octets=True,
-          query=(*_TRAIL, "limit", "cursor")),
+          query=(*_TRAIL, "limit", "cursor"), ability=Ability.OVERRULE),
+    *PEOPLE_ROUTES,
     Route("GET", "/livez", endpoints.livez, Caller.ANYONE, "Check that the process answers",
           outcomes.Liveness),
     Route("GET", "/readyz", endpoints.readyz, Caller.ANYONE, "Check that submissions can be accepted",

@@ -150,6 +150,16 @@ def profile_changes(network: str, address: str) -> str:
     return f"limit:{{{network}}}:profile:{address}"
 
 
+def login_address(network: str, address: str) -> str:
+    """STRING: theoretical arrival times (µs) of logins of moderators from a hashed address or its network."""
+    return f"limit:{{{network}}}:logins:{address}"
+
+
+def login_account(moderator: str) -> str:
+    """STRING: theoretical arrival time (µs) of the limit on logins to a moderator's account."""
+    return f"limit:{{{moderator}}}:login"
+
+
 def downloads(network: str, address: str) -> str:
     """STRING: `<requests> <KiB>`, theoretical arrival times (µs, GCRA) of downloads by a hashed address."""
     return f"limit:{{{network}}}:downloads:{address}"

@@ -253,6 +253,8 @@ class Event:
 
     SUBMISSION = "submission"
     REFUSED = "refused"
+    LOGIN = "login"
+    LOGIN_REFUSED = "login_refused"
     ABNORMAL_USAGE = "abnormal_usage"
     NOT_NOTED = "part_not_noted"
     SETTING_UNKNOWN = "setting_unknown"
@@ -311,6 +313,7 @@ REPEATED: Final = frozenset(
         Event.LEASES_LOST,
         Event.CLAIM_REFUSED,
         Event.PLUGIN_FAILED,
+        Event.LOGIN_REFUSED,
         Event.RECORDING_FAULT,
         Event.CHANGES_MISSED,
         Event.CHANGES_FORGED,

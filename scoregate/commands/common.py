@@ -184,6 +184,14 @@ def print_line(screen: Console, line: str) -> None:
     screen.print(line, soft_wrap=True, highlight=False, markup=False)
 
 
+def print_first_admin(screen: Console, settings: Settings, label: str) -> None:
+    """Print the address at which the first admin sets a password, if there is no admin with one."""
+    from scoregate.moderator_accounts import first_admin
+
+    if address := finish(first_admin(settings)):
+        print_line(screen, f"{label}{address} (once, within 72 hours)")
+
+
 @contextmanager
 def showing_progress(screen: Console, what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
     """Show a bar on a terminal while the block runs, and yield the function that advances it by a number."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from scoregate.commands.common import Bind, DataDir, console, settings_of
+from scoregate.commands.common import Bind, DataDir, console, print_first_admin, settings_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -92,14 +92,11 @@ def _temporary(settings: Settings) -> Iterator[Settings]:
 
 
 def _moderator_token(settings: Settings) -> str:
-    import time
+    from gateway.edge.auth.moderators import ModeratorRole
+    from scoregate.commands.common import finish
+    from scoregate.moderator_accounts import issue_token
 
-    from gateway.edge.auth.keyring import keyring_of
-    from gateway.edge.auth.tokens import MODERATOR_TOKEN_S, Bearer, Role, Tokens
-
-    now_s = int(time.time())
-    bearer = Bearer("demo-moderator", Role.MODERATOR, now_s + MODERATOR_TOKEN_S, ("*",))
-    return Tokens(keyring_of(settings)).mint(bearer, now_s=now_s)
+    return finish(issue_token(settings, "demo-moderator", [], ModeratorRole.MODERATOR, hours=1))
 
 
 def _print_end(screen: Console, stack: Stack, tally: Tally, took_s: float) -> None:
@@ -118,7 +115,9 @@ def _print_end(screen: Console, stack: Stack, tally: Tally, took_s: float) -> No
     )
     for failure in tally.failures:
         screen.print(failure, style="red", markup=False)
-    screen.print(f"\n  play it yourself   {stack.url}/arcade/\n  the interface      {stack.url}/docs\n")
+    screen.print(f"\n  play it yourself   {stack.url}/arcade/\n  the interface      {stack.url}/docs")
+    print_first_admin(screen, stack.settings, "  be the moderator   ")
+    screen.print()
 
 
 def _board(url: str) -> Table:

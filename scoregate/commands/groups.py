@@ -21,7 +21,8 @@ class CommandGroup(NamedTuple):
 
 GROUPS: Final[Mapping[str, CommandGroup]] = MappingProxyType(
     {
-        "token": CommandGroup("tokens", "Mint bearer tokens."),
+        "moderator": CommandGroup("moderators", "Say who moderates, and let them in."),
+        "token": CommandGroup("tokens", "Issue tokens for programs."),
         "key": CommandGroup("keys", "Register trusted servers, list them, revoke their keys."),
         "policy": CommandGroup("policies", "Look at policy files."),
         "board": CommandGroup(

@@ -1,4 +1,4 @@
-"""`scoregate token`: mint bearer tokens."""
+"""`scoregate token`: issue tokens for programs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from scoregate.commands.common import DataDir, deployment_of, refuse_unknown_boards
+from scoregate.commands.common import DataDir, deployment_of, finish, refuse_unknown_boards
+from scoregate.commands.moderators import RoleName, RoleOption
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -15,18 +16,20 @@ app = typer.Typer(no_args_is_help=True)
 def token_moderator(
     name: str,
     board: Annotated[
-        list[str] | None, typer.Option(help="A board the moderator decides on; by default all.")
+        list[str] | None, typer.Option(help="A board or a family that it is for; by default all of theirs.")
     ] = None,
+    role: RoleOption = RoleName.MODERATOR,
+    hours: Annotated[int, typer.Option(min=1, max=8760, help="Hours until it expires.")] = 12,
     data_dir: DataDir = None,
 ) -> None:
-    """Print a moderator's bearer token, good for 12 hours."""
-    import time
+    """Print a moderator's token for a program.
 
-    from gateway.edge.auth.keyring import keyring_of
-    from gateway.edge.auth.tokens import MODERATOR_TOKEN_S, Bearer, Role, Tokens
+    A moderator who has no account yet gets one, without a password.
+    """
+    from gateway.edge.auth.moderators import ModeratorRole
+    from scoregate.moderator_accounts import issue_token
 
     settings = deployment_of(data_dir)
     refuse_unknown_boards(settings, board or [])
-    now_s = int(time.time())
-    bearer = Bearer(name, Role.MODERATOR, now_s + MODERATOR_TOKEN_S, tuple(board or ["*"]))
-    typer.echo(Tokens(keyring_of(settings)).mint(bearer, now_s=now_s))
+    issued = issue_token(settings, name, board or [], ModeratorRole(role.value), hours=hours)
+    typer.echo(finish(issued))

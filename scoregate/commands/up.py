@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from scoregate.commands.common import Bind, DataDir, console, own_version, settings_of
+from scoregate.commands.common import Bind, DataDir, console, own_version, print_first_admin, settings_of
 
 
 def up(
@@ -30,6 +30,7 @@ def up(
         if stack.has_game:
             screen.print(f"  the game        {stack.url}/arcade/")
         screen.print(f"  the interface   {stack.url}/docs")
+        print_first_admin(screen, stack.settings, "  the first admin ")
         if fault := stack.index_fault:
             screen.print(f"Degraded: {fault}")
         screen.print("Ctrl-C ends it.")

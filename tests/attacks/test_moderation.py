@@ -12,7 +12,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.edge.auth.moderators import Moderator, ModeratorRole
-from gateway.edge.auth.tokens import Bearer, Role
 from gateway.edge.moderation.decisions import RequestedDecision, decide_case
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire.moderation_decisions import NewDecision
@@ -57,8 +56,8 @@ async def decisions(harness: Harness, run: Run) -> list[tuple[str, str]]:
 async def test_M01_only_moderators_decide(harness: Harness, verb: str):
     """Players, strangers and holders of expired or damaged tokens change nothing; a player's attempt is logged."""
     run = await a_held_run(harness)
-    now_s = harness.clock() // 1000
-    expired = harness.edge.tokens.mint(Bearer("mara", Role.MODERATOR, now_s - 1, ("*",)), now_s=now_s - 60)
+    expired = harness.moderator()
+    harness.clock.shift(3_601)
     with capture_logs() as events:
         expected = {
             run.token: (403, "scope-forbidden"),

@@ -25,6 +25,10 @@ _NAMES = {
     "family": "track",
     "player": "ada",
     "segment": "country",
+    "session": "0" * 16,
+    "token": "0" * 16,
+    "invitation": "0" * 43,
+    "moderator": "nobody",
     "submission": "0" * 32,
 }
 _OCTETS = {"Content-Type": "application/octet-stream"}
@@ -53,16 +57,25 @@ def _body(route: Route) -> Any:
         },
         "NewOperations": [{"action": "write"} | _operation() | {"score": 7}],
         "NewDecision": {"code": "other", "note": "it is right"},
+        "NewLogin": {"name": "nobody", "password": "no password"},
+        "InvitationAccepted": {"password": "hidden heron 7"},
+        "NewPassword": {"password": "no password", "new": "hidden heron 7"},
+        "PasswordShown": {"password": "no password"},
+        "SecondFactorCode": {"code": "000000"},
+        "NewToken": {"label": "a program"},
+        "NewModerator": {"name": "noor", "grants": {"*": "viewer"}},
+        "ModeratorChange": {"grants": {"*": "viewer"}},
     }
     return bodies[route.body.__name__] if route.body else None
 
 
 def requests(harness: Harness, private: Ed25519PrivateKey, *, player: str = "ada") -> list[Request]:
     """A request for each route by whoever may call it; boards: `sprint` for players, `vault` for servers."""
-    return [_request(harness, private, route, player) for route in ROUTES]
+    return [request_for(harness, private, route, player) for route in ROUTES]
 
 
-def _request(harness: Harness, private: Ed25519PrivateKey, route: Route, player: str) -> Request:
+def request_for(harness: Harness, private: Ed25519PrivateKey, route: Route, player: str = "ada") -> Request:
+    """A request for one route by whoever may call it."""
     if route.caller is Caller.RUN:
         return honest(harness, issued(harness, player), CLAIM)
     board = "total" if route.path.endswith("increments") else "vault"
@@ -76,16 +89,16 @@ def _request(harness: Harness, private: Ed25519PrivateKey, route: Route, player:
         headers = _signed_by_server(
             harness, private, route.method, path, body, content_type=(headers or _JSON)["Content-Type"]
         )
-    elif route.caller in {Caller.PLAYER, Caller.MODERATOR}:
+    elif route.caller in {Caller.PLAYER, Caller.MODERATOR, Caller.ACCOUNT}:
         headers = headers | {"Authorization": f"Bearer {_token(harness, route.caller, player)}"}
     return Request(route.method, path, body, dict(headers))
 
 
 def _token(harness: Harness, caller: Caller, player: str) -> str:
-    if caller is Caller.MODERATOR:
+    if caller is not Caller.PLAYER:
         return harness.moderator()
     now_s = harness.clock() // 1000
-    return harness.edge.tokens.mint(Bearer(player, Role.PLAYER, now_s + 3600, ()), now_s=now_s)
+    return harness.edge.tokens.mint(Bearer(player, Role.PLAYER, now_s + 3600), now_s=now_s)
 
 
 def _signed_by_server(

@@ -15,8 +15,8 @@ import aiohttp
 from prometheus_client import generate_latest
 from redis import Redis
 
+from gateway.edge.auth.moderators import ModeratorRole
 from gateway.edge.auth.signing import Draft, sign_ed25519, sign_hmac_sha256
-from gateway.edge.auth.tokens import Bearer, Role
 from gateway.edge.connections import listen
 from gateway.edge.context import Edge
 from gateway.edge.health.gauges import measure_ledger
@@ -32,6 +32,7 @@ from gateway.wiring import open_edge
 from policies.errors import IndexUnavailable
 from replay.simulators import Simulators
 from replay.worker.verifier import Verifier
+from tests.support import moderators
 from tests.support.clock import ShiftedClock
 from tests.support.counting import counts
 from tests.support.game import BUILD, play_run
@@ -103,6 +104,7 @@ class Harness:
         self.session = session
         self.authority = authority
         self.url = f"http://{authority}"
+        self._moderators: dict[Any, tuple[str, int]] = {}
 
     async def send(self, request: Request) -> Answer:
         async with self.session.request(
@@ -232,11 +234,15 @@ class Harness:
         """How many submissions the ledger has on the arcade board."""
         return sum((await self.edge.ledger.read(counts("arcade"))).values())
 
-    def moderator(self, *boards: str, name: str = "mara") -> str:
-        """A moderator's token."""
-        now_s = self.clock() // 1000
-        bearer = Bearer(name, Role.MODERATOR, now_s + 3600, boards or ("*",))
-        return self.edge.tokens.mint(bearer, now_s=now_s)
+    def moderator(self, *boards: str, name: str = "mara", role: ModeratorRole = ModeratorRole.SENIOR) -> str:
+        """The token of a moderator with an account, good for an hour on these boards, or on all."""
+        now_ms = self.clock()
+        text, until_ms = self._moderators.get((name, role, boards), ("", 0))
+        if now_ms < until_ms - 60_000:
+            return text
+        text = moderators.token_of(self.edge.settings, name, role, boards, now_ms=now_ms)
+        self._moderators[name, role, boards] = (text, now_ms + moderators.TOKEN_MS)
+        return text
 
     def steward(self, clock: Clock | None = None, jobs: RqJobs | None = None) -> Steward:
         """A steward for this deployment, to be driven round by round."""

@@ -51,6 +51,8 @@ HOME: Final[Values] = {
     "body": None,
     "recording_digest": b"digest",
     "operation_id": "submission_id",
+    "role": "admin",
+    "scope": "*",
 }
 """Columns of text that are not named here say their own name."""
 
@@ -103,6 +105,8 @@ COLUMNS: Final[Values] = {
     "at_window": "window",
     "of_window": "window",
     "of_player": "player",
+    "of_moderator": "moderator",
+    "of_digest": "digest",
     "at_player": "player",
     "whose": "player",
     "of_build": "build",

@@ -80,6 +80,12 @@ class Moderator:
         roles = (self.grants.get(scope) for scope in _scopes_of(board))
         return any(role is not None and _RANKS[role] >= _RANKS[ability.role] for role in roles)
 
+    def role_on(self, scope: str, *, at_most: ModeratorRole) -> ModeratorRole | None:
+        """Return the role on a scope, but none greater than `at_most`; None without a role there."""
+        roles = [self.grants[each] for each in _scopes_of(scope) if each in self.grants]
+        largest = max(roles, key=_RANKS.__getitem__, default=None)
+        return largest and min(largest, at_most, key=_RANKS.__getitem__)
+
     def scopes(self, ability: Ability) -> frozenset[str]:
         """Return the scopes on which the moderator has an ability: `*` alone if it is among them."""
         scopes = frozenset(

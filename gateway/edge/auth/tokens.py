@@ -1,4 +1,4 @@
-"""Bearer tokens of players and moderators, which are signed JWTs."""
+"""Bearer tokens of players, which are signed JWTs."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ from joserfc.errors import JoseError
 from joserfc.jwk import OctKey
 
 from gateway.edge.auth.keyring import Keyring
-from gateway.runtime.telemetry import label_of
 
 PLAYER_TOKEN_S: Final = 365 * 24 * 3600
-MODERATOR_TOKEN_S: Final = 12 * 3600
 
 _HEADER: Final = {"alg": "HS256", "typ": "JWT"}
 _ISSUER: Final = "scoregate"
@@ -26,22 +24,15 @@ class Role(StrEnum):
     """The role of a token's holder."""
 
     PLAYER = "player"
-    MODERATOR = "moderator"
 
 
 @dataclass(frozen=True, slots=True)
 class Bearer:
-    """The holder of a valid token. `boards` limits a moderator; `*` is every board."""
+    """The holder of a valid token."""
 
     subject: str
     role: Role
     expires_at_s: int
-    boards: tuple[str, ...] = ()
-
-    def may_moderate(self, board: str) -> bool:
-        """Return whether the holder is a moderator of this board, its family, or all boards."""
-        is_of_board = not {"*", board, label_of(board)}.isdisjoint(self.boards)
-        return self.role is Role.MODERATOR and is_of_board
 
 
 class Tokens:
@@ -57,7 +48,6 @@ class Tokens:
             "iss": _ISSUER,
             "sub": bearer.subject,
             "role": bearer.role.value,
-            "boards": list(bearer.boards),
             "iat": now_s,
             "exp": bearer.expires_at_s,
         }
@@ -73,6 +63,6 @@ class Tokens:
             claims: Mapping[str, Any] = jwt.decode(token, self._key, algorithms=["HS256"]).claims
             if claims["iss"] != _ISSUER:
                 return None
-            return Bearer(claims["sub"], Role(claims["role"]), int(claims["exp"]), tuple(claims["boards"]))
+            return Bearer(claims["sub"], Role(claims["role"]), int(claims["exp"]))
         except (JoseError, ValueError, KeyError, TypeError):
             return None

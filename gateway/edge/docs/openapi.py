@@ -37,6 +37,13 @@ _PARAMETERS: Final = {
     "order": "`name`, `newest` or `played` (most played of late).",
     "metadata.{field}": "Only boards with this value in a metadata field that the family declares.",
     "player": "A player id.",
+    "moderator": "The name of a moderator's account.",
+    "reason": "The reason of an event, such as `approved`.",
+    "since": "An instant (RFC 3339): events of then and later.",
+    "until": "An instant (RFC 3339): events before it.",
+    "invitation": "The token of an invitation: the end of its page's address.",
+    "session": "The id of a session, as lists of sessions have it.",
+    "token": "The id of a token, as lists of tokens have it; not its text.",
     "submission": "A submission id; for a client's submission it is the id of its run.",
     "window": (
         "`alltime`, `daily`, `weekly`, `monthly`, `season` for the current window, "
@@ -68,17 +75,14 @@ _PARAMETERS: Final = {
         "For windows, their kind, such as `daily`. For trends, `played` for runs submitted, "
         "or `improved` for points gained on a player's best."
     ),
-    "moderator": "The name of a moderator: only what they did.",
-    "reason": "A reason, such as `approved`: only events with it.",
-    "since": "An instant (RFC 3339): only what happened then or later.",
-    "until": "An instant (RFC 3339): only what happened before it.",
     "span": "`hour` or `day`.",
     "mode": "For a feed: `all` for every event, or `newest` for a listener that cannot keep up.",
 }
 
 _SECURITY: Final[dict[str, list[dict[str, list[str]]]]] = {
     "player": [{"playerToken": []}],
-    "moderator": [{"moderatorToken": []}],
+    "moderator": [{"moderatorToken": []}, {"moderatorSession": []}],
+    "moderator's account": [{"moderatorToken": []}, {"moderatorSession": []}],
     "run signature": [{"runSignature": []}],
     "server signature": [{"serverSignature": []}],
 }
@@ -88,7 +92,14 @@ _SCHEMES: Final = {
     "moderatorToken": {
         "type": "http",
         "scheme": "bearer",
-        "description": "A token of `scoregate token moderator`.",
+        "description": "A personal token: of `POST /v1/moderation/tokens`, or `scoregate token moderator`.",
+    },
+    "moderatorSession": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": "__Host-scoregate",
+        "description": "A session of `POST /v1/moderation/session`. A write also carries the session's "
+        "`csrf` in `X-Scoregate-Csrf`, and comes from a page of the deployment.",
     },
     "runSignature": {
         "type": "apiKey",

@@ -72,6 +72,6 @@ def _title_of(route: Route) -> str:
         return "Play"
     if route.caller is Caller.SERVER:
         return "Trusted servers"
-    if route.caller is Caller.MODERATOR:
+    if route.caller is Caller.MODERATOR or route.path.startswith("/v1/moderation/"):
         return "Moderation"
     return "Boards" if route.path.startswith("/v1/") else "Operation"

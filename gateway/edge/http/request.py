@@ -14,8 +14,15 @@ from aiohttp.typedefs import Handler
 from pydantic import BaseModel, ValidationError
 
 from gateway.edge.admission.address import ClientName
-from gateway.edge.auth.moderators import Ability, Moderator, ModeratorRole
-from gateway.edge.auth.tokens import Bearer, Role
+from gateway.edge.auth.moderator_credentials import (
+    Credential,
+    credential_of,
+    has_credential,
+    token_in,
+)
+from gateway.edge.auth.moderator_secrets import TOKEN_PREFIX
+from gateway.edge.auth.moderators import Ability, Moderator
+from gateway.edge.auth.tokens import Bearer
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http import strict_json
 from gateway.edge.http.validation_messages import UNKNOWN_FIELD, first_fault
@@ -92,14 +99,16 @@ def family_of(request: web.Request) -> Family:
     return family
 
 
-def bearer_of(request: web.Request) -> Bearer:
-    """Return the holder of the request's bearer token. Raises `token-invalid`."""
-    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-    return _holder_of(request, token.strip() if scheme.lower() == "bearer" else "")
+def player_of(request: web.Request) -> Bearer:
+    """Return the player who sent the request. Raises as `player_by_token`."""
+    return player_by_token(request, token_in(request))
 
 
-def _holder_of(request: web.Request, token: str) -> Bearer:
+def player_by_token(request: web.Request, token: str) -> Bearer:
+    """Return the player of a token. Raises `token-invalid`, and `scope-forbidden` for that of a moderator."""
     edge = request.app[EDGE]
+    if token.startswith(TOKEN_PREFIX):
+        raise Problem(ProblemType.SCOPE_FORBIDDEN, "a player's token is needed")
     # The earliest time that it may be now, so that an uncertain clock ends no token too soon.
     bearer = edge.tokens.check(token, now_s=(edge.clock() - edge.clock_error_ms) / 1000)
     if bearer is None:
@@ -113,22 +122,6 @@ def _holder_of(request: web.Request, token: str) -> Bearer:
     return bearer
 
 
-def player_of(request: web.Request) -> Bearer:
-    """Return the player who sent the request."""
-    return _as_player(bearer_of(request))
-
-
-def player_by_token(request: web.Request, token: str) -> Bearer:
-    """Return the player of a token that came outside of `Authorization`."""
-    return _as_player(_holder_of(request, token))
-
-
-def _as_player(bearer: Bearer) -> Bearer:
-    if bearer.role is not Role.PLAYER:
-        raise Problem(ProblemType.SCOPE_FORBIDDEN, "a player's token is needed")
-    return bearer
-
-
 async def moderator_of(request: web.Request, ability: Ability, board: str | None) -> Moderator:
     """Return the moderator who sent the request, with the ability on the board.
 
@@ -137,24 +130,32 @@ async def moderator_of(request: web.Request, ability: Ability, board: str | None
     Raises `token-invalid`, `scope-forbidden` if their role there is too small, and `not-found` if they have
     none there.
     """
-    bearer = bearer_of(request)
-    moderator = _as_moderator(bearer)
-    if moderator is not None and moderator.may(ability, board):
+    credential = await moderator_credential(request)
+    moderator = credential.moderator
+    if moderator.may(ability, board):
         return moderator
-    if not any(_attempts.charge(("moderation", LOGGED_ATTEMPTS))):
-        _log.warning(Event.REFUSED, subject=bearer.subject, role=bearer.role.value, method=request.method)
-    if moderator is None:
-        raise Problem(ProblemType.SCOPE_FORBIDDEN, "a moderator's token is needed")
+    _note_attempt(request, moderator.name, "moderator")
     if moderator.reaches(board):
         raise Problem(ProblemType.SCOPE_FORBIDDEN, f"this needs the role `{ability.role}` there")
     # Not `scope-forbidden`, which would tell a moderator that the submission exists on another board.
-    raise Problem(ProblemType.NOT_FOUND, "there is nothing here that this token may moderate")
+    raise Problem(ProblemType.NOT_FOUND, "there is nothing here that this credential may moderate")
 
 
-def _as_moderator(bearer: Bearer) -> Moderator | None:
-    if bearer.role is not Role.MODERATOR:
-        return None
-    return Moderator(bearer.subject, dict.fromkeys(bearer.boards, ModeratorRole.SENIOR))
+async def moderator_credential(request: web.Request) -> Credential:
+    """Return the credential of the moderator who sent the request.
+
+    Raises `token-invalid`, `csrf`, and `scope-forbidden` for the token of a player.
+    """
+    if has_credential(request):
+        return await credential_of(request)
+    bearer = player_of(request)
+    _note_attempt(request, bearer.subject, bearer.role.value)
+    raise Problem(ProblemType.SCOPE_FORBIDDEN, "a moderator's token is needed")
+
+
+def _note_attempt(request: web.Request, subject: str, role: str) -> None:
+    if not any(_attempts.charge(("moderation", LOGGED_ATTEMPTS))):
+        _log.warning(Event.REFUSED, subject=subject, role=role, method=request.method)
 
 
 def client_name(edge: Edge, request: web.Request) -> str:

@@ -12,6 +12,7 @@ from aiohttp import web
 from pydantic import TypeAdapter, ValidationError
 
 from gateway.edge.admission.seats import Seats
+from gateway.edge.auth.own_pages import is_own_origin
 from gateway.edge.auth.tokens import Bearer
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.request import board_of, client_names
@@ -35,7 +36,6 @@ RETRY_S: Final = 5
 """When a listener that got no seat should try again."""
 
 _PLAYER: Final[TypeAdapter[str]] = TypeAdapter(fields.PlayerId)
-_SCHEMES: Final = ("http", "https")
 _NAMED_WINDOW: Final = re.compile(r"([a-z]{1,16}):[0-9A-Za-z_-]{1,64}")
 
 
@@ -114,9 +114,7 @@ def refuse_other_sites(request: web.Request) -> None:
     Browsers let any page open a WebSocket, and name the page's site in `Origin`.
     """
     origin = request.headers.get("Origin")
-    hosts = request.app[EDGE].settings.allowed_hosts
-    origins = {f"{scheme}://{host}" for scheme in _SCHEMES for host in hosts}
-    if origin is not None and origin.lower() not in origins:
+    if origin is not None and not is_own_origin(request, origin):
         raise Problem(ProblemType.CSRF, "Origin: expected a page of this deployment")
 
 

@@ -19,7 +19,7 @@ from aiohttp.typedefs import Handler
 
 from gateway.edge.admission.address import ClientName
 from gateway.edge.context import EDGE
-from gateway.edge.http.request import bearer_of, client_names
+from gateway.edge.http.request import client_names, player_of
 from gateway.edge.problems import Problem, ProblemType
 
 T = TypeVar("T")
@@ -123,7 +123,7 @@ def player_asking(request: web.Request) -> str:
     """Return the player whose token a request has; empty without a valid one, which the handler refuses."""
     if "Authorization" in request.headers:
         with suppress(Problem):
-            return bearer_of(request).subject
+            return player_of(request).subject
     return ""
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from aiohttp import web
 
+from gateway.edge.auth.moderator_credentials import has_credential
+from gateway.edge.auth.moderators import Ability
 from gateway.edge.context import EDGE, Edge
-from gateway.edge.http.request import bearer_of
+from gateway.edge.http.request import moderator_credential, player_of
 from gateway.edge.http.responses import IN_GOOD_STANDING, json_response, submission_status
 from gateway.edge.problems import Problem, ProblemType
 from gateway.ledger import queries
@@ -18,18 +22,25 @@ from policies.vocabulary import Reason, State
 
 async def show_submission(request: web.Request) -> web.Response:
     """Return the state of a submission, to its player and the board's moderators."""
-    edge, bearer = request.app[EDGE], bearer_of(request)
+    edge, may_see = request.app[EDGE], await _reader(request)
     query = queries.submission(request.match_info["submission"])
     submission = await edge.ledger.read(query, ReadKind.PLAYERS)
-    if submission is None or not (
-        bearer.subject == submission.player or bearer.may_moderate(submission.board)
-    ):
+    if submission is None or not may_see(submission):
         raise Problem(ProblemType.NOT_FOUND, "you have no such submission")
     board = await edge.catalogue.board(submission.board)
     rank = await _rank(edge, board, submission)
     divergent_tick = await _divergent_tick(edge, board, submission)
     reveal_by_ms = await _reveal_by_ms(edge, submission)
     return json_response(submission_status(submission, rank, divergent_tick, reveal_by_ms))
+
+
+async def _reader(request: web.Request) -> Callable[[StoredSubmission], bool]:
+    """Return whether who sent the request may see a submission. Raises `token-invalid`."""
+    if has_credential(request):
+        moderator = (await moderator_credential(request)).moderator
+        return lambda submission: moderator.may(Ability.READ, submission.board)
+    player = player_of(request).subject
+    return lambda submission: submission.player == player
 
 
 async def _reveal_by_ms(edge: Edge, submission: StoredSubmission) -> int | None:

@@ -11,7 +11,7 @@ from gateway.edge.auth.signed_request import SignedRequest, read_signature
 from gateway.edge.auth.tickets import Ticket
 from gateway.edge.auth.trusted_servers import signing_server
 from gateway.edge.context import EDGE, Edge
-from gateway.edge.http.request import bearer_of
+from gateway.edge.http.request import player_of
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.submissions.runs import refuse_runs
 from policies.loader import Board
@@ -72,5 +72,5 @@ def _check_ticket(request: web.Request, ticket: Ticket, board: Board, earliest_m
         raise Problem(ProblemType.BOARD_REPLACED, "it has other parameters or another asset; open a new run")
     if earliest_ms > ticket.expires_at_ms:
         raise Problem(ProblemType.RUN_EXPIRED, "open a new run")
-    if "Authorization" in request.headers and bearer_of(request).subject != ticket.player:
+    if "Authorization" in request.headers and player_of(request).subject != ticket.player:
         raise Problem(ProblemType.SCOPE_FORBIDDEN, "the ticket belongs to another player")

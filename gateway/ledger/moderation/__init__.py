@@ -1,1 +1,1 @@
-"""Records of moderation: who did what, and the evidence of it."""
+"""Records of moderation: who did what, the evidence of it, and the accounts of moderators."""

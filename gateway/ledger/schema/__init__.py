@@ -23,6 +23,13 @@ from gateway.ledger.schema.derived_tables import (
     webhooks,
 )
 from gateway.ledger.schema.judgement_tables import baselines, build_changes
+from gateway.ledger.schema.moderation_tables import (
+    api_tokens,
+    invitations,
+    moderator_grants,
+    moderator_sessions,
+    moderators,
+)
 from gateway.ledger.schema.player_tables import (
     friend_lists,
     friends,
@@ -71,6 +78,7 @@ __all__ = [
     "Text",
     "achievements",
     "anchored_windows",
+    "api_tokens",
     "archived_entries",
     "archived_windows",
     "baselines",
@@ -85,6 +93,7 @@ __all__ = [
     "family_openings",
     "friend_lists",
     "friends",
+    "invitations",
     "is_in",
     "is_known",
     "join_changes",
@@ -92,6 +101,9 @@ __all__ = [
     "leases",
     "memberships",
     "metadata",
+    "moderator_grants",
+    "moderator_sessions",
+    "moderators",
     "outbox",
     "players",
     "progress",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.edge.auth.moderator_credentials import narrowed
 from gateway.edge.auth.moderators import Ability, Moderator, ModeratorRole
 
 
@@ -56,3 +57,16 @@ def test_a_list_across_boards_asks_for_the_ability_on_any():
     assert not moderator.may(Ability.ADMINISTER, None)
     assert moderator.reaches(None)
     assert not Moderator("noor", {}).reaches(None)
+
+
+def test_a_token_does_no_more_than_its_ability_and_its_scopes():
+    """Nor more than the account: a scope on which that has nothing is nothing."""
+    moderator = Moderator(
+        "mara", {"track": ModeratorRole.ADMIN, "sprint": ModeratorRole.VIEWER}, frozenset({"p1"})
+    )
+    every = narrowed(moderator, Ability.DECIDE, ())
+    assert {"track": ModeratorRole.MODERATOR, "sprint": ModeratorRole.VIEWER} == every.grants
+    assert ("mara", frozenset({"p1"})) == (every.name, every.players)
+    one = narrowed(moderator, Ability.OVERRULE, ("track.monza", "vault", "*"))
+    assert {"track.monza": ModeratorRole.SENIOR} == one.grants
+    assert not narrowed(moderator, Ability.DECIDE, ("vault",)).reaches(None)

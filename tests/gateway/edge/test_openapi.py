@@ -211,7 +211,8 @@ def test_who_may_call_is_said_by_the_scheme_of_their_credential():
     schemes = {
         Caller.ANYONE: [],
         Caller.PLAYER: [{"playerToken": []}],
-        Caller.MODERATOR: [{"moderatorToken": []}],
+        Caller.MODERATOR: [{"moderatorToken": []}, {"moderatorSession": []}],
+        Caller.ACCOUNT: [{"moderatorToken": []}, {"moderatorSession": []}],
         Caller.RUN: [{"runSignature": []}],
         Caller.SERVER: [{"serverSignature": []}],
     }

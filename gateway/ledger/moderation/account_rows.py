@@ -1,0 +1,173 @@
+"""Accounts of moderators as rows. Each change of one is an event of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
+
+import orjson
+from sqlalchemy import bindparam, delete, select
+from sqlalchemy.dialects.postgresql import insert as upsert
+
+from gateway.ledger.index_pages import fetch_listed, is_listed
+from gateway.ledger.queries import newest_seq
+from gateway.ledger.schema import (
+    api_tokens,
+    events,
+    invitations,
+    moderator_grants,
+    moderator_sessions,
+    moderators,
+)
+from gateway.ledger.transaction import Query, Row, Transaction
+from policies.errors import AccountConflict, AccountOvertaken
+from policies.vocabulary import Reason
+from validators.judge import RULES_VERSION
+
+EVERYWHERE: Final = "*"
+"""The scope of every board."""
+
+ADMIN: Final = "admin"
+"""The role of those who change accounts, wherever it is granted everywhere."""
+
+_m, _g = moderators.c, moderator_grants.c
+
+_ACCOUNT = Query(select(moderators).where(_m.moderator == bindparam("of_moderator")))
+_GRANTS = Query(
+    select(_g.moderator, _g.scope, _g.role).where(is_listed(_g.moderator)).order_by(_g.moderator, _g.scope)
+)
+_put = upsert(moderators)
+_PUT = Query(
+    _put.on_conflict_do_update(
+        index_elements=["moderator"],
+        set_={
+            column.name: _put.excluded[column.name]
+            for column in moderators.columns
+            if column.name not in {"moderator", "created_at_ms"}
+        },
+    )
+)
+_REMOVE_ACCESS = tuple(
+    Query(delete(table).where(table.c.moderator == bindparam("of_moderator")))
+    for table in (invitations, moderator_sessions, api_tokens)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """An account: its roles by scope, its own players, and its secrets as they are stored.
+
+    `version` is the number of its last event. A second factor without a step is not confirmed yet.
+    """
+
+    name: str
+    grants: Mapping[str, str]
+    players: tuple[str, ...] = ()
+    password: str | None = field(default=None, repr=False)
+    second_factor: bytes | None = field(default=None, repr=False)
+    second_factor_step: int | None = None
+    created_at_ms: int = 0
+    disabled_at_ms: int | None = None
+    version: int = 0
+
+    @property
+    def is_disabled(self) -> bool:
+        """Return whether it may do nothing at all."""
+        return self.disabled_at_ms is not None
+
+    @property
+    def has_second_factor(self) -> bool:
+        """Return whether logging in takes a code."""
+        return self.second_factor is not None and self.second_factor_step is not None
+
+    @property
+    def is_admin(self) -> bool:
+        """Return whether it may change accounts."""
+        return not self.is_disabled and self.grants.get(EVERYWHERE) == ADMIN
+
+
+class Act(NamedTuple):
+    """Who changes an account, and when (Unix ms)."""
+
+    actor: str
+    at_ms: int
+
+
+async def load_account(tx: Transaction, name: str) -> Account | None:
+    """Return an account, or None, inside a transaction."""
+    rows = await tx.rows(_ACCOUNT, of_moderator=name)
+    return account_from(rows[0], (await grants_of(tx, [name])).get(name, {})) if rows else None
+
+
+async def save(
+    tx: Transaction, account: Account, act: Act, reason: Reason, detail: Mapping[str, Any] | None = None
+) -> Account:
+    """Store an account with the event that changes it, and return it at its new version.
+
+    `detail` holds no secret: everybody who reads the log sees it.
+    """
+    seq = await newest_seq()(tx) + 1
+    event = {
+        "seq": seq,
+        "submission_id": "",
+        "board": "",
+        "player": "",
+        "from_state": "",
+        "to_state": "",
+        "actor": act.actor,
+        "reason": reason.value,
+        "policy": "",
+        "rules_version": RULES_VERSION,
+        "detail": orjson.dumps({"moderator": account.name, **(detail or {})}).decode(),
+        "at_ms": act.at_ms,
+    }
+    await tx.insert(events, [tuple(event[column.name] for column in events.columns)])
+    account = replace(account, version=seq)
+    await put_account(tx, account)
+    return account
+
+
+async def expected(tx: Transaction, name: str, version: int | None = None) -> Account:
+    """Return an account, of this version if there is one. Raises AccountConflict, AccountOvertaken."""
+    account = await load_account(tx, name)
+    if account is None:
+        raise AccountConflict("there is no such account")
+    if version is not None and version != account.version:
+        raise AccountOvertaken
+    return account
+
+
+async def end_access(tx: Transaction, name: str) -> None:
+    """End the invitation, the sessions and the tokens of an account."""
+    for remove in _REMOVE_ACCESS:
+        await tx.run(remove, of_moderator=name)
+
+
+async def put_account(tx: Transaction, account: Account) -> None:
+    """Store an account without an event: for what nobody else needs to know."""
+    await tx.run(
+        _PUT,
+        moderator=account.name,
+        players=orjson.dumps(list(account.players)).decode(),
+        password=account.password,
+        second_factor=account.second_factor,
+        second_factor_step=account.second_factor_step,
+        created_at_ms=account.created_at_ms,
+        disabled_at_ms=account.disabled_at_ms,
+        version=account.version,
+    )
+
+
+async def grants_of(tx: Transaction, names: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return the roles by scope of each of these accounts that has any."""
+    grants: dict[str, dict[str, str]] = {}
+    for name, scope, role in await fetch_listed(tx, _GRANTS, names):
+        grants.setdefault(name, {})[scope] = role
+    return grants
+
+
+def account_from(row: Row, grants: Mapping[str, str]) -> Account:
+    """Return the account of a row."""
+    name, players, *rest = row
+    return Account(name, grants, tuple(orjson.loads(players)), *rest)

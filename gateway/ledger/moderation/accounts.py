@@ -1,0 +1,182 @@
+"""Who has an account as a moderator, and what they are granted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from sqlalchemy import bindparam, delete, insert, select
+
+from gateway.ledger.moderation.account_rows import (
+    ADMIN,
+    EVERYWHERE,
+    Account,
+    Act,
+    account_from,
+    end_access,
+    expected,
+    grants_of,
+    load_account,
+    save,
+)
+from gateway.ledger.moderation.invitations import Invitation, invite, put_invitation
+from gateway.ledger.schema import moderator_grants, moderators
+from gateway.ledger.transaction import Operation, Query, Transaction
+from policies.errors import AccountConflict
+from policies.vocabulary import Reason
+
+ACCOUNTS_LIMIT: Final = 1_000
+"""Most accounts of a deployment, so that a list of them is bounded."""
+
+_m, _g = moderators.c, moderator_grants.c
+
+_ACCOUNTS = Query(
+    select(moderators)
+    .where(_m.moderator > bindparam("after"))
+    .order_by(_m.moderator)
+    .limit(bindparam("count"))
+)
+_GRANT = Query(insert(moderator_grants))
+_REMOVE_GRANTS = Query(delete(moderator_grants).where(_g.moderator == bindparam("of_moderator")))
+_admins = (
+    select(_g.moderator)
+    .select_from(moderator_grants.join(moderators, _m.moderator == _g.moderator))
+    .where(_g.role == ADMIN, _g.scope == EVERYWHERE, _m.disabled_at_ms.is_(None))
+    .order_by(_g.moderator)
+)
+_ADMINS = Query(_admins.limit(2))
+_READY_ADMIN = Query(_admins.where(_m.password.is_not(None)).limit(1))
+
+
+def account_of(name: str) -> Operation[Account | None]:
+    """Return an account, or None."""
+
+    async def work(tx: Transaction) -> Account | None:
+        return await load_account(tx, name)
+
+    return work
+
+
+def accounts_after(name: str, *, count: int) -> Operation[list[Account]]:
+    """Return accounts in the order of their names, after `name`."""
+
+    async def work(tx: Transaction) -> list[Account]:
+        rows = await tx.rows(_ACCOUNTS, after=name, count=count)
+        grants = await grants_of(tx, [row[0] for row in rows])
+        return [account_from(row, grants.get(row[0], {})) for row in rows]
+
+    return work
+
+
+def add_account(
+    name: str,
+    grants: Mapping[str, str],
+    act: Act,
+    *,
+    players: Sequence[str] = (),
+    invitation: Invitation | None = None,
+) -> Operation[Account]:
+    """Add an account, and return it. Raises AccountConflict if the name is taken, or there are too many."""
+
+    async def work(tx: Transaction) -> Account:
+        if await load_account(tx, name) is not None:
+            raise AccountConflict("another account has this name")
+        if len(await tx.rows(_ACCOUNTS, after="", count=ACCOUNTS_LIMIT)) == ACCOUNTS_LIMIT:
+            raise AccountConflict(f"there are {ACCOUNTS_LIMIT} accounts, and may be no more")
+        account = Account(name, dict(grants), tuple(players), created_at_ms=act.at_ms)
+        detail = {"grants": dict(grants), "players": list(players), "invited": invitation is not None}
+        account = await save(tx, account, act, Reason.MODERATOR_ADDED, detail)
+        await _put_grants(tx, account)
+        if invitation:
+            await put_invitation(tx, name, invitation)
+        return account
+
+    return work
+
+
+def change_account(
+    name: str,
+    act: Act,
+    *,
+    grants: Mapping[str, str],
+    players: Sequence[str],
+    version: int | None = None,
+) -> Operation[Account]:
+    """Replace what an account is granted and its players, and return it.
+
+    Raises AccountConflict, and AccountOvertaken if its version is another than the expected one.
+    """
+
+    async def work(tx: Transaction) -> Account:
+        before = await expected(tx, name, version)
+        after = replace(before, grants=dict(grants), players=tuple(players))
+        if (dict(before.grants), before.players) == (after.grants, after.players):
+            return before
+        await _keep_an_admin(tx, before, after)
+        detail = {"grants": dict(grants), "players": list(players), "before": dict(before.grants)}
+        after = await save(tx, after, act, Reason.MODERATOR_CHANGED, detail)
+        await _put_grants(tx, after)
+        return after
+
+    return work
+
+
+def disable_account(name: str, act: Act, *, version: int | None = None) -> Operation[Account]:
+    """Disable an account, and end its sessions, tokens and invitation. Raises as `change_account`."""
+
+    async def work(tx: Transaction) -> Account:
+        before = await expected(tx, name, version)
+        if before.is_disabled:
+            return before
+        after = replace(before, disabled_at_ms=act.at_ms)
+        await _keep_an_admin(tx, before, after)
+        await end_access(tx, name)
+        return await save(tx, after, act, Reason.MODERATOR_DISABLED)
+
+    return work
+
+
+def enable_account(name: str, act: Act, *, version: int | None = None) -> Operation[Account]:
+    """Let a disabled account log in again, and return it. Raises as `change_account`."""
+
+    async def work(tx: Transaction) -> Account:
+        before = await expected(tx, name, version)
+        if not before.is_disabled:
+            return before
+        return await save(tx, replace(before, disabled_at_ms=None), act, Reason.MODERATOR_ENABLED)
+
+    return work
+
+
+def offer_first_admin(name: str, invitation: Invitation, act: Act) -> Operation[bool]:
+    """Invite the first admin, adding the account if need be; False if an admin has a password already.
+
+    It is false too if the name is that of an account which is no admin.
+    """
+
+    async def work(tx: Transaction) -> bool:
+        account = await load_account(tx, name)
+        if await tx.rows(_READY_ADMIN) or (account and not account.is_admin):
+            return False
+        if account is None:
+            await add_account(name, {EVERYWHERE: ADMIN}, act, invitation=invitation)(tx)
+        else:
+            await invite(name, invitation, act)(tx)
+        return True
+
+    return work
+
+
+async def _keep_an_admin(tx: Transaction, before: Account, after: Account) -> None:
+    """Raise AccountConflict if nobody could change accounts after this."""
+    if before.is_admin and not after.is_admin and len(await tx.rows(_ADMINS)) == 1:
+        raise AccountConflict("it is the last admin of all boards: add another one first")
+
+
+async def _put_grants(tx: Transaction, account: Account) -> None:
+    await tx.run(_REMOVE_GRANTS, of_moderator=account.name)
+    grants = [
+        {"moderator": account.name, "scope": scope, "role": role} for scope, role in account.grants.items()
+    ]
+    await tx.run_each(_GRANT, grants)

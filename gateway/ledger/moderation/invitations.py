@@ -1,0 +1,119 @@
+"""Invitations of moderators, by which they set a password themselves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from sqlalchemy import bindparam, delete, select
+from sqlalchemy.dialects.postgresql import insert as upsert
+
+from gateway.ledger.moderation.account_rows import (
+    Account,
+    Act,
+    end_access,
+    expected,
+    load_account,
+    save,
+)
+from gateway.ledger.moderation.trail import ACTOR
+from gateway.ledger.schema import Int64, invitations, moderator_sessions
+from gateway.ledger.transaction import Operation, Query, Transaction
+from policies.errors import AccountConflict, AccountOvertaken
+from policies.vocabulary import Reason
+
+_i = invitations.c
+
+_put_invitation = upsert(invitations)
+_INVITE = Query(
+    _put_invitation.on_conflict_do_update(
+        index_elements=["moderator"],
+        set_={name: _put_invitation.excluded[name] for name in ("digest", "expires_at_ms")},
+    )
+)
+_INVITED = Query(
+    select(_i.moderator).where(
+        _i.digest == bindparam("of_digest"), _i.expires_at_ms > bindparam("now_ms", type_=Int64)
+    )
+)
+_REMOVE_INVITATION = Query(delete(invitations).where(_i.moderator == bindparam("of_moderator")))
+_REMOVE_SESSIONS = Query(
+    delete(moderator_sessions).where(moderator_sessions.c.moderator == bindparam("of_moderator"))
+)
+
+
+class Invitation(NamedTuple):
+    """The digest of an invitation's token, and when it ends (Unix ms)."""
+
+    digest: bytes
+    expires_at_ms: int
+
+
+def invite(
+    name: str, invitation: Invitation, act: Act, *, is_reset: bool = False, version: int | None = None
+) -> Operation[Account]:
+    """Invite an account to set a password, in the place of any earlier invitation, and return it.
+
+    With `is_reset` its password, second factor, sessions and tokens end now. Raises as `change_account`.
+    """
+
+    async def work(tx: Transaction) -> Account:
+        account = await expected(tx, name, version)
+        if account.is_disabled:
+            raise AccountConflict("the account is disabled: enable it first")
+        if is_reset:
+            await end_access(tx, name)
+            account = replace(account, password=None, second_factor=None, second_factor_step=None)
+        await put_invitation(tx, name, invitation)
+        return await save(tx, account, act, Reason.MODERATOR_INVITED, {"reset": is_reset})
+
+    return work
+
+
+def invited(digest: bytes, *, now_ms: int) -> Operation[str | None]:
+    """Return whom an invitation is for, None if it was accepted, replaced or is over."""
+
+    async def work(tx: Transaction) -> str | None:
+        rows = await tx.rows(_INVITED, of_digest=digest, now_ms=now_ms)
+        return str(rows[0][0]) if rows else None
+
+    return work
+
+
+def accept_invitation(digest: bytes, password: str, *, at_ms: int) -> Operation[Account | None]:
+    """Set the password of whom an invitation is for, and end their sessions. None if it is not in force."""
+
+    async def work(tx: Transaction) -> Account | None:
+        name = await invited(digest, now_ms=at_ms)(tx)
+        account = await load_account(tx, name) if name else None
+        if account is None or account.is_disabled:
+            return None
+        return await _set_password(tx, account, password, Act(ACTOR + account.name, at_ms))
+
+    return work
+
+
+def change_password(name: str, before: str | None, password: str, act: Act) -> Operation[Account]:
+    """Set another password, and end the sessions of the account.
+
+    Raises AccountOvertaken if the stored password is no longer `before`.
+    """
+
+    async def work(tx: Transaction) -> Account:
+        account = await expected(tx, name)
+        if account.password != before or account.is_disabled:
+            raise AccountOvertaken
+        return await _set_password(tx, account, password, act)
+
+    return work
+
+
+async def _set_password(tx: Transaction, account: Account, password: str, act: Act) -> Account:
+    await tx.run(_REMOVE_INVITATION, of_moderator=account.name)
+    await tx.run(_REMOVE_SESSIONS, of_moderator=account.name)
+    return await save(tx, replace(account, password=password), act, Reason.PASSWORD_SET)
+
+
+async def put_invitation(tx: Transaction, name: str, invitation: Invitation) -> None:
+    """Store an invitation in the place of any earlier one, inside a transaction."""
+    await tx.run(_INVITE, moderator=name, **invitation._asdict())

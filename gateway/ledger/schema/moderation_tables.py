@@ -1,0 +1,81 @@
+"""Tables of the moderators' desk. Secrets are never in them: digests of tokens, hashes of passwords."""
+
+from __future__ import annotations
+
+from sqlalchemy import Column, Index, LargeBinary, Table
+
+from gateway.ledger.schema.base import Int64, Text, metadata, required
+
+moderators = Table(
+    "moderators",
+    metadata,
+    Column("moderator", Text, primary_key=True),
+    required("players", Text),
+    Column("password", Text),
+    Column("second_factor", LargeBinary),
+    Column("second_factor_step", Int64),
+    required("created_at_ms", Int64),
+    Column("disabled_at_ms", Int64),
+    required("version", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+"""Accounts of moderators. `version` is the number of the last event of one.
+
+A second factor without a step is not confirmed yet. Its step is that of the last code that was taken.
+"""
+
+moderator_grants = Table(
+    "moderator_grants",
+    metadata,
+    Column("moderator", Text, primary_key=True),
+    Column("scope", Text, primary_key=True),
+    required("role", Text),
+    Index("moderator_grants_of_role", "role", "scope"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+invitations = Table(
+    "invitations",
+    metadata,
+    Column("moderator", Text, primary_key=True),
+    required("digest", LargeBinary, unique=True),
+    required("expires_at_ms", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+"""The invitation that each account may still accept: a later one takes the place of an earlier one."""
+
+moderator_sessions = Table(
+    "moderator_sessions",
+    metadata,
+    Column("digest", LargeBinary, primary_key=True),
+    required("session_id", Text),
+    required("moderator", Text),
+    required("address", Text),
+    required("browser", Text),
+    required("created_at_ms", Int64),
+    required("used_at_ms", Int64),
+    required("expires_at_ms", Int64),
+    Index("moderator_sessions_of_moderator", "moderator", "created_at_ms", "session_id"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+api_tokens = Table(
+    "api_tokens",
+    metadata,
+    Column("digest", LargeBinary, primary_key=True),
+    required("token_id", Text),
+    required("moderator", Text),
+    required("label", Text),
+    required("ability", Text),
+    required("scopes", Text),
+    required("created_at_ms", Int64),
+    required("expires_at_ms", Int64),
+    Index("api_tokens_of_moderator", "moderator", "created_at_ms", "token_id"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+"""Personal tokens. Their scopes and their ability only ever narrow what the account may do now."""

@@ -1,0 +1,125 @@
+"""Changes accounts of moderators as an operator: from the command line, with the ledger alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pydantic import ValidationError
+
+from gateway.edge.auth.moderator_credentials import moderator_of_account
+from gateway.edge.auth.moderators import EVERYWHERE, Ability, ModeratorRole
+from gateway.edge.moderation.own_account import new_token
+from gateway.edge.moderation.people import INVITATION_PAGE, new_invitation
+from gateway.edge.wire.moderation_people import NewModerator
+from gateway.ledger.ledger import Ledger
+from gateway.ledger.moderation import accounts, api_tokens, invitations
+from gateway.ledger.moderation.account_rows import Account, Act
+from gateway.runtime.clock import wall_clock
+from gateway.runtime.settings import Settings
+from gateway.wiring import open_ledger
+from policies.errors import AccountConflict, SettingsError
+from scoregate.operator_boards import actor_here
+
+HOUR_MS: Final = 3600 * 1000
+
+FIRST_ADMIN: Final = "admin"
+"""The name of the account that the first admin is offered."""
+
+_ABILITIES: Final[Mapping[str, Ability]] = {ability.role.value: ability for ability in Ability}
+
+
+async def add(
+    settings: Settings, name: str, scopes: Sequence[str], role: ModeratorRole, players: Sequence[str]
+) -> str:
+    """Add an account, and return the address of its invitation. Raises AccountConflict, SettingsError."""
+    new = _checked(name, scopes, role, players)
+    token, invitation = new_invitation(wall_clock())
+    async with open_ledger(settings) as ledger:
+        await ledger.write(
+            accounts.add_account(name, new.grants, _act(), players=new.players, invitation=invitation)
+        )
+    return address_of(settings, token)
+
+
+async def invite(settings: Settings, name: str) -> str:
+    """Invite an account again, and return the address. Raises AccountConflict."""
+    token, invitation = new_invitation(wall_clock())
+    async with open_ledger(settings) as ledger:
+        await ledger.write(invitations.invite(name, invitation, _act()))
+    return address_of(settings, token)
+
+
+async def disable(settings: Settings, name: str) -> None:
+    """Disable an account. Raises AccountConflict."""
+    async with open_ledger(settings) as ledger:
+        await ledger.write(accounts.disable_account(name, _act()))
+
+
+async def enable(settings: Settings, name: str) -> None:
+    """Enable an account. Raises AccountConflict."""
+    async with open_ledger(settings) as ledger:
+        await ledger.write(accounts.enable_account(name, _act()))
+
+
+async def every_account(settings: Settings) -> list[Account]:
+    """Return all accounts, by name."""
+    async with open_ledger(settings) as ledger:
+        return await ledger.read(accounts.accounts_after("", count=accounts.ACCOUNTS_LIMIT))
+
+
+async def issue_token(
+    settings: Settings, name: str, scopes: Sequence[str], role: ModeratorRole, *, hours: int
+) -> str:
+    """Return a new token of an account, which is added if there is none of this name.
+
+    Raises AccountConflict if the account may not do that much, or is disabled.
+    """
+    new = _checked(name, scopes or [EVERYWHERE], role, ())
+    async with open_ledger(settings) as ledger:
+        account = await ledger.read(accounts.account_of(name))
+        if account is None:
+            account = await ledger.write(accounts.add_account(name, new.grants, _act()))
+        for scope in scopes:
+            if not moderator_of_account(account).reaches(scope):
+                raise AccountConflict(f"{name} has no role on {scope}")
+        return await _issue(ledger, account, scopes, _ABILITIES[role.value], hours)
+
+
+async def first_admin(settings: Settings) -> str | None:
+    """Return the address at which the first admin sets a password; None if an admin has one already."""
+    token, invitation = new_invitation(wall_clock())
+    async with open_ledger(settings) as ledger:
+        is_offered = await ledger.write(accounts.offer_first_admin(FIRST_ADMIN, invitation, _act()))
+    return address_of(settings, token) if is_offered else None
+
+
+def address_of(settings: Settings, token: str) -> str:
+    """Return the address of an invitation: over HTTPS, or plain for this machine alone."""
+    host = settings.hosts[0] if settings.hosts else settings.bind
+    is_here = host.rpartition(":")[0] in {"localhost", "127.0.0.1", "[::1]"}
+    return f"{'http' if is_here else 'https'}://{host}{INVITATION_PAGE}{token}"
+
+
+async def _issue(
+    ledger: Ledger, account: Account, scopes: Sequence[str], ability: Ability, hours: int
+) -> str:
+    now_ms = wall_clock()
+    label = "from the command line"
+    text, record = new_token(account.name, label, ability, scopes, now_ms, now_ms + hours * HOUR_MS)
+    await ledger.write(api_tokens.issue_token(record, _act()))
+    return text
+
+
+def _act() -> Act:
+    return Act(actor_here(), wall_clock())
+
+
+def _checked(name: str, scopes: Sequence[str], role: ModeratorRole, players: Sequence[str]) -> NewModerator:
+    """Return what the API would take too. Raises SettingsError."""
+    grants = dict.fromkeys(scopes, role.value)
+    try:
+        return NewModerator.model_validate({"name": name, "grants": grants, "players": list(players)})
+    except ValidationError as error:
+        [fault, *_] = error.errors(include_url=False)
+        raise SettingsError(f"{fault['loc'][0]}: {fault['msg']}") from None

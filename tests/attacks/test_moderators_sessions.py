@@ -1,0 +1,228 @@
+"""Sessions of moderators: how they begin, what they need, and how they end (ASVS V6, V7)."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import select
+from structlog.testing import capture_logs
+
+from gateway.edge.auth import passwords
+from gateway.edge.auth.moderator_secrets import digest_of
+from gateway.ledger.schema import events
+from gateway.ledger.transaction import Operation, Query, Row, Transaction
+from tests.support.harness import Answer, Harness
+from tests.support.logins import PASSWORD, admin, attempt, cookie_of, invited, logged_in, with_password
+
+HOUR_S = 3600
+LOG = Query(select(events.c.actor, events.c.reason, events.c.detail).order_by(events.c.seq))
+REFUSED = (401, "token-invalid")
+
+
+def told(answer: Answer) -> tuple[int, str]:
+    return answer.status, answer.problem
+
+
+async def test_M13_a_session_is_a_cookie_that_no_script_and_no_other_site_gets(harness: Harness):
+    """`__Host-`, Secure, HttpOnly, SameSite=Strict, the whole path, no domain; and each login has another."""
+    name = await with_password(harness)
+    first, second = [await attempt(harness, name) for _ in range(2)]
+    cookie = cookie_of(first)
+    assert ("__Host-scoregate", "/", "", "Strict", True, True) == (
+        cookie.key, cookie["path"], cookie["domain"], cookie["samesite"], cookie["secure"], cookie["httponly"]
+    )  # fmt: skip
+    assert cookie.value != cookie_of(second).value
+    assert 43 == len(cookie.value)
+    browser = await logged_in(harness)
+    who = (await browser.ask("GET", "/session")).body
+    assert (name, "session", {"*": "senior"}, browser.csrf) == (
+        who["moderator"], who["by"], who["grants"], who["csrf"]
+    )  # fmt: skip
+
+
+async def test_M13_a_cookie_from_before_the_login_is_nobodys(harness: Harness):
+    """What somebody planted in the browser is no session, before the login and after it."""
+    name = await with_password(harness)
+    planted = "A" * 43
+    answer = await attempt(harness, name, Cookie=f"__Host-scoregate={planted}")
+    assert 201 == answer.status
+    assert planted != cookie_of(answer).value
+    browser = await logged_in(harness)
+    browser.cookie = planted
+    assert REFUSED == told(await browser.ask("GET", "/session"))
+
+
+async def test_M13_a_wrong_password_says_no_more_than_an_unknown_name(harness: Harness):
+    """Unknown, wrong, disabled and not yet invited are one answer, and each costs a hash."""
+    name = await with_password(harness)
+    await invited(harness, "lena")
+    for who, password in ((name, "another one 8"), ("nobody", PASSWORD), ("lena", ""), ("../", PASSWORD)):
+        assert (401, "login-failed") == told(await attempt(harness, who, password))
+    assert 201 == (await attempt(harness, name.upper())).status
+
+
+async def test_M13_an_unknown_name_costs_as_much_work(harness: Harness, monkeypatch: pytest.MonkeyPatch):
+    """A password is compared with a hash of the same cost, whether there is an account or none."""
+    name = await with_password(harness)
+    compared: list[str] = []
+    compare = passwords._is_hash_of
+
+    def noting(password: bytes, stored: str) -> bool:
+        compared.append(stored.rpartition("$")[0].rpartition("$")[0])
+        return compare(password, stored)
+
+    monkeypatch.setattr(passwords, "_is_hash_of", noting)
+    for who in (name, "nobody"):
+        await attempt(harness, who, "another one 8")
+    assert ["$argon2id$v=19$m=19456,t=2,p=1"] * 2 == compared
+
+
+async def test_M13_logins_are_limited_by_account_and_by_address(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """After twenty attempts on an account nobody tries there, and after thirty from an address not even elsewhere."""
+    name = await with_password(harness)
+
+    async def no_work(*_: object) -> bool:
+        return False
+
+    monkeypatch.setattr(harness.edge.logins.passwords, "are_equal", no_work)
+    answers = [await attempt(harness, name, "wrong") for _ in range(22)]
+    assert [(401, "login-failed")] * 20 == [told(answer) for answer in answers[:20]]
+    assert (429, "quota-exceeded") == told(answers[-1])
+    assert "login-account" in answers[-1].body["detail"]
+    assert "Retry-After" in answers[-1].headers
+    elsewhere = [await attempt(harness, f"other{n}", "wrong") for n in range(12)]
+    assert "login-address" in elsewhere[-1].body["detail"]
+
+
+async def test_M11_a_disabled_moderator_is_out_with_the_next_request(harness: Harness):
+    """Their session and their token answer 401 at once, and stay ended when the account is enabled again."""
+    name = await with_password(harness)
+    browser = await logged_in(harness)
+    token = (await browser.ask("POST", "/tokens", {"label": "a program"})).body["text"]
+    assert 200 == (await harness.get("/v1/moderation/session", token)).status
+    path = f"/v1/moderation/people/{name}"
+    for verb in ("disable", "enable"):
+        assert 200 == (await harness.post(f"{path}/{verb}", {}, admin(harness))).status
+        assert REFUSED == told(await browser.ask("GET", "/session"))
+        assert REFUSED == told(await harness.get("/v1/moderation/session", token))
+    assert 201 == (await attempt(harness, name)).status
+
+
+async def test_M11_a_session_that_was_ended_is_out_with_the_next_request(harness: Harness):
+    """By logging out, from another browser, by an admin, and by another password."""
+    name = await with_password(harness)
+    stays = await logged_in(harness)
+    for n in range(3):
+        browser = await logged_in(harness)
+        listed = (await browser.ask("GET", "/sessions")).body["sessions"]
+        [own] = [each["session"] for each in listed if each["is_this"]]
+        if n == 0:
+            ended = await browser.ask("DELETE", "/session")
+            assert "" == cookie_of(ended).value
+        elif n == 1:
+            ended = await stays.ask("DELETE", f"/sessions/{own}")
+        else:
+            assert (
+                200
+                == (
+                    await stays.ask("PUT", "/password", {"password": PASSWORD, "new": "other otter 8"})
+                ).status
+            )
+        assert 200 == ended.status
+        assert REFUSED == told(await browser.ask("GET", "/session"))
+    assert REFUSED == told(await stays.ask("GET", "/session"))
+    assert 201 == (await attempt(harness, name, "other otter 8")).status
+
+
+async def test_M13_a_session_ends_by_itself(harness: Harness):
+    """Twelve hours after it was used last, and a week after it began however much it is used."""
+    await with_password(harness)
+    idle, busy = await logged_in(harness), await logged_in(harness)
+    for _ in range(15):
+        harness.clock.shift(11 * HOUR_S)
+        assert 200 == (await busy.ask("GET", "/session")).status
+    assert REFUSED == told(await idle.ask("GET", "/session"))
+    harness.clock.shift(4 * HOUR_S)
+    assert REFUSED == told(await busy.ask("GET", "/session"))
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Origin": None, "Sec-Fetch-Site": None},
+        {"X-Scoregate-Csrf": None},
+        {"X-Scoregate-Csrf": "A" * 43},
+    ],
+)
+async def test_M06_a_write_of_another_site_does_nothing(harness: Harness, headers: dict[str, str | None]):
+    """Though the browser sent the cookie; a page of ours with the session's token does it."""
+    await with_password(harness)
+    browser = await logged_in(harness)
+    body = {"label": "a program"}
+    assert (403, "csrf") == told(await browser.ask("POST", "/tokens", body, **headers))
+    assert [] == (await browser.ask("GET", "/tokens")).body["tokens"]
+    assert 201 == (await browser.ask("POST", "/tokens", body)).status
+
+
+async def test_M06_no_other_site_logs_anybody_in(harness: Harness):
+    """A login from a foreign page is refused, and one over plain HTTP whose cookie no browser would keep."""
+    name = await with_password(harness)
+    assert (403, "csrf") == told(await attempt(harness, name, Origin="https://evil.example"))
+    assert 201 == (await attempt(harness, name, Origin=harness.url)).status
+
+
+async def test_an_invitation_is_accepted_once_in_three_days(harness: Harness):
+    """It says whom it is for; a weak password does not use it up; a later one, and time, end it."""
+    token = await invited(harness)
+    path = f"/v1/moderation/invitations/{token}"
+    assert {"moderator": "noor"} == (await harness.get(path)).body
+    for weak in ("short", "a" * 12, "noor noor noor", "x" * 257):
+        assert (422, "schema-violation") == told(await harness.post(path, {"password": weak}))
+    assert 200 == (await harness.post(path, {"password": PASSWORD})).status
+    assert (404, "not-found") == told(await harness.post(path, {"password": "other otter 8"}))
+    again = [
+        (await harness.post("/v1/moderation/people/noor/invite", {}, admin(harness)))
+        .body["page"]
+        .rpartition("/")[2]
+        for _ in range(2)
+    ]
+    first, second = [f"/v1/moderation/invitations/{each}" for each in again]
+    assert (404, 200) == ((await harness.get(first)).status, (await harness.get(second)).status)
+    harness.clock.shift(72 * HOUR_S)
+    assert 404 == (await harness.post(second, {"password": "other otter 8"})).status
+    assert 201 == (await attempt(harness, "noor")).status
+
+
+async def test_M09_changes_of_people_are_events_without_secrets(harness: Harness):
+    """Each names who did what to whom; no token, password or digest is in the log, nor in the tables as it is."""
+    with capture_logs() as lines:
+        token = await invited(harness)
+        await harness.post(f"/v1/moderation/invitations/{token}", {"password": PASSWORD})
+        browser = await logged_in(harness)
+        issued = (await browser.ask("POST", "/tokens", {"label": "a program"})).body
+        await browser.ask("DELETE", f"/tokens/{issued['token']}")
+        await browser.ask("DELETE", "/sessions")
+    rows = await harness.edge.ledger.read(_told_of("noor"))
+    assert [
+        ("moderator:root", "moderator-added"),
+        ("moderator:noor", "password-set"),
+        ("moderator:noor", "token-issued"),
+        ("moderator:noor", "token-revoked"),
+        ("moderator:noor", "sessions-ended"),
+    ] == [(actor, reason) for actor, reason, _ in rows]
+    said = " ".join(detail for *_, detail in rows) + str(lines)
+    for secret in (token, PASSWORD, browser.cookie, browser.csrf, issued["text"]):
+        assert secret not in said
+        assert digest_of(secret).hex() not in said
+
+
+def _told_of(name: str) -> Operation[list[Row]]:
+    async def work(tx: Transaction) -> list[Row]:
+        return [row for row in await tx.rows(LOG) if f'"moderator":"{name}"' in row[2]]
+
+    return work

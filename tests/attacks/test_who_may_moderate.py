@@ -1,0 +1,72 @@
+"""What each role may do: every route of moderators, by everybody who may send it a request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from gateway.edge.auth.moderators import Ability, ModeratorRole
+from gateway.edge.routes import ROUTES, Caller, Route
+from tests.support.attack import registered
+from tests.support.every_route import request_for
+from tests.support.harness import Answer, Harness
+
+OF_MODERATORS = [route for route in ROUTES if route.caller is Caller.MODERATOR]
+OF_ONES_SCOPES = {"/v1/moderation/trail", "/v1/moderation/trail.csv"}
+"""Lists that show as much as the scopes of whoever asks have."""
+DEPTH = {role: place for place, role in enumerate(ModeratorRole)}
+REFUSALS = {(401, "token-invalid"), (403, "scope-forbidden")}
+
+
+def named(route: Route) -> str:
+    return f"{route.method} {route.path}"
+
+
+def pairs() -> Iterator[tuple[Route, ModeratorRole]]:
+    for route in OF_MODERATORS:
+        for role in ModeratorRole:
+            yield route, role
+
+
+def told(answer: Answer) -> tuple[int, str]:
+    return answer.status, answer.problem
+
+
+async def asked(harness: Harness, route: Route, token: str | None) -> Answer:
+    """The answer to a well-formed request by whoever has the token."""
+    request = request_for(harness, await registered(harness), route)
+    request.headers.pop("Authorization", None)
+    request.headers |= {"If-Match": '"1"'} if route.is_conditional else {}
+    request.headers |= {"Authorization": f"Bearer {token}"} if token else {}
+    return await harness.send(request)
+
+
+def test_every_route_of_moderators_names_its_ability():
+    """A route without one would be for nobody to check; others have none."""
+    assert [] == [named(route) for route in OF_MODERATORS if not isinstance(route.ability, Ability)]
+    assert [] == [named(route) for route in ROUTES if route.caller is not Caller.MODERATOR and route.ability]
+    assert [] == [
+        named(route)
+        for route in ROUTES
+        if route.path.startswith("/v1/moderation/")
+        and route.caller not in {Caller.MODERATOR, Caller.ACCOUNT}
+        and route.path not in {"/v1/moderation/session", "/v1/moderation/invitations/{invitation}"}
+    ]
+
+
+@pytest.mark.parametrize(("route", "role"), list(pairs()), ids=lambda each: getattr(each, "path", each))
+async def test_M01_a_role_does_what_it_may_and_no_more(harness: Harness, route: Route, role: ModeratorRole):
+    """Each route is for its ability's role and the greater ones; a smaller role is told so."""
+    assert route.ability is not None
+    may = DEPTH[role] >= DEPTH[route.ability.role]
+    answer = told(await asked(harness, route, harness.moderator(name=f"a-{role}", role=role)))
+    assert (answer not in REFUSALS) if may else (answer == (403, "scope-forbidden")), answer
+
+
+@pytest.mark.parametrize("route", OF_MODERATORS, ids=named)
+async def test_M02_a_role_elsewhere_is_none_here(harness: Harness, route: Route):
+    """To an admin of another board alone, nothing is there but lists of what they may see."""
+    token = harness.moderator("elsewhere", name="far", role=ModeratorRole.ADMIN)
+    answer = await asked(harness, route, token)
+    assert (200 if route.path in OF_ONES_SCOPES else 404) == answer.status, answer.raw
