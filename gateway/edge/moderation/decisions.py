@@ -75,7 +75,7 @@ def decision_handler(kind: DecisionKind, summary: str) -> Callable[[web.Request]
         headers = {"ETag": etag(answer.version), **replay_header(is_replay=answer.is_replay)}
         return json_response(answer.decided, headers=headers)
 
-    handler.__doc__ = summary
+    handler.__name__, handler.__doc__ = kind.value, summary
     return handler
 
 
