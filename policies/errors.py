@@ -117,6 +117,14 @@ class CaseOvertaken(StateConflict):
     """The submission has changed since the decision's maker last saw it."""
 
 
+class NotTheirs(StateConflict):
+    """Somebody else has to make this decision."""
+
+
+class SeniorNeeded(StateConflict):
+    """A senior moderator has to make this decision."""
+
+
 class AccountConflict(ScoregateError):
     """The account of a moderator cannot be changed so; nothing was stored."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Annotated, Final
 
@@ -44,9 +45,24 @@ class StudioCode(PolicySection):
     is_cheat: bool | None = None
 
 
-class Moderation(PolicySection):
-    """What moderators of the board go by."""
+class OwnBoard(StrEnum):
+    """Whether moderators decide on boards on which they have scores of their own."""
 
+    FORBID = "forbid"
+    ALLOW = "allow"
+
+
+class Moderation(PolicySection):
+    """What moderators of the board go by.
+
+    A promotion into the first `four_eyes_top` of a window needs two moderators; 0: never. A question holds
+    its case back for `question_h` hours, and a decision can be appealed against for `appeal_days` days.
+    """
+
+    own_board: Annotated[OwnBoard, Field(strict=False)] = OwnBoard.FORBID
+    four_eyes_top: Annotated[int, Field(ge=0, le=1000)] = 0
+    question_h: Annotated[int, Field(ge=1, le=720)] = 72
+    appeal_days: Annotated[int, Field(ge=0, le=365)] = 14
     codes: Annotated[tuple[StudioCode, ...], Field(max_length=32, strict=False)] = ()
     templates: dict[Name, TemplateText] = Field(default={}, max_length=32)
 

@@ -76,6 +76,15 @@ class Reason(StrEnum):
     REINSTATED = "reinstated", "A moderator let it count again.", "none"
     HELD_BY_MODERATOR = "held-by-moderator", "A moderator holds it for a closer look."
     QUESTION_ASKED = "question-asked", "A moderator asked its player a question."
+    QUESTION_ANSWERED = "question-answered", "Its player answered a moderator's question."
+    APPROVED_ONCE = "approved-once", "A moderator approved it, and a second one has to."
+    APPEALED = "appealed", "Its player appealed against the decision.", "moderation"
+    APPEAL_DENIED = (
+        "appeal-denied",
+        "A moderator looked at the appeal, and the decision stands.",
+        "moderation",
+    )
+    APPEAL_GRANTED = "appeal-granted", "A moderator looked at the appeal and let it count.", "none"
     REMOVED_BY_SERVER = "removed-by-server", "A registered game server took it back.", "moderation"
     CORRECTED = "corrected", "A registered game server replaced it with another score.", "none"
     KEY_COMPROMISED = "key-compromised", "The key of the game server that wrote it was compromised."
@@ -188,6 +197,10 @@ class Reason(StrEnum):
 
 REMARKS: Mapping[Reason, frozenset[State]] = {
     Reason.QUESTION_ASKED: frozenset({State.HELD}),
+    Reason.QUESTION_ANSWERED: frozenset({State.HELD}),
+    Reason.APPROVED_ONCE: frozenset({State.HELD, State.REJECTED, State.REVOKED}),
+    Reason.APPEALED: frozenset({State.REJECTED, State.REVOKED}),
+    Reason.APPEAL_DENIED: frozenset({State.REJECTED, State.REVOKED}),
 }
 """Reasons of events that change neither state nor reason of a submission, and the states that take them."""
 

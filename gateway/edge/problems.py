@@ -104,7 +104,7 @@ class ProblemType(Enum):
     METHOD_NOT_ALLOWED = ("method-not-allowed", 405, "The method is not available here")
     TOO_EARLY = ("too-early", 425, "Early data is not accepted")
     CSRF = ("csrf", 403, "The request comes from another site")
-    SELF_APPROVAL = ("self-approval", 403, "Nobody decides on their own submission")
+    SELF_APPROVAL = ("self-approval", 403, "Somebody else has to decide on this")
     QUOTA_EXCEEDED = ("quota-exceeded", 429, "Too many requests, or too many bytes")
     ABNORMAL_USAGE = ("abnormal-usage-detected", 429, "Too many claims were refused")
     REDUCED_CAPACITY = ("temporary-reduced-capacity", 503, "The service cannot take this now")

@@ -23,9 +23,9 @@ from gateway.edge.reads import (
 )
 from gateway.edge.route import CAPPED, DURABLE, POST, TOKEN, Caller, Handler, Route
 from gateway.edge.servers import board_operations, server_batches, server_operations
-from gateway.edge.submissions import reveals, runs, submit
+from gateway.edge.submissions import appeals, reveals, runs, submit
 from gateway.edge.wire import board_answers, board_bodies, bodies, outcomes, read_models
-from gateway.edge.wire.moderation_decisions import Decided, NewDecision
+from gateway.edge.wire.moderation_decisions import Decided, NewDecision, PlayerStatement, StatementKept
 from gateway.edge.wire.moderation_surroundings import CaseSurroundings
 from gateway.edge.wire.moderation_trail import TrailPageShown
 
@@ -69,6 +69,7 @@ _SERVER_FILE = (
 _SETTLED = (P.IDEMPOTENCY_MISMATCH, P.STALE_VERSION, P.STATE_CONFLICT)
 _FOLLOW = (*TOKEN, *DURABLE, P.TOO_EARLY, P.NOT_FOUND, P.LIST_FULL, P.QUOTA_EXCEEDED)
 _JOIN = (*TOKEN, *DURABLE, P.TOO_EARLY, P.NOT_FOUND, P.STATE_CONFLICT, P.QUOTA_EXCEEDED)
+_STATEMENT = (*POST, *TOKEN, P.NOT_FOUND, P.STATE_CONFLICT, P.QUOTA_EXCEEDED)
 _DECIDE = (
     *POST,
     *TOKEN,
@@ -123,6 +124,12 @@ ROUTES: tuple[Route, ...] = (
           "Send a requested recording", outcomes.RecordingRevealed, status=200, takes_octets=True,
           problems=(*CAPPED, *TOKEN, *DURABLE, P.UNSUPPORTED_MEDIA_TYPE, P.CONTENT_ENCODING_NOT_ALLOWED,
                     P.TOO_EARLY, P.NOT_FOUND, P.STATE_CONFLICT, P.RECORDING_MISMATCH, P.QUOTA_EXCEEDED)),
+    Route("POST", "/v1/submissions/{submission}/answer", appeals.answer_question, Caller.PLAYER,
+          "Answer a moderator's question about a submission", StatementKept, PlayerStatement,
+          problems=_STATEMENT),
+    Route("POST", "/v1/submissions/{submission}/appeal", appeals.appeal, Caller.PLAYER,
+          "Appeal against the decision on a submission", StatementKept, PlayerStatement,
+          problems=_STATEMENT),
     Route("GET", "/v1/reveals", reveals.list_reveals, Caller.PLAYER,
           "List the recordings that you are asked to send", outcomes.RevealList,
           problems=(*TOKEN, *DURABLE)),

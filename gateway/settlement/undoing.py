@@ -20,6 +20,7 @@ _UNDOABLE: Final = frozenset(
         Reason.HELD_BY_MODERATOR,
         Reason.REVOKED_BY_MODERATOR,
         Reason.REINSTATED,
+        Reason.APPEAL_GRANTED,
     }
 )
 

@@ -28,6 +28,7 @@ from policies.errors import LedgerTampered
 from policies.fields import SortOrder
 from policies.limits import RecordingRetention
 from policies.loader import Policies, load_policies
+from policies.moderation import Moderation
 from policies.opened_board import BoardState, OpenedBoard
 from policies.vocabulary import Reason, State
 from tests.contract.test_learning import Nowhere
@@ -52,9 +53,13 @@ async def ledger(store: Store) -> AsyncIterator[Ledger]:
         yield running
 
 
-def keeping(days: int | None) -> SimpleNamespace:
-    """Boards that keep what was refused for so many days."""
-    policy = BOARD.policy.model_copy(update={"recordings": RecordingRetention(refused_days=days)})
+def keeping(days: int | None, appeal_days: int = 0) -> SimpleNamespace:
+    """Boards that keep what was refused for so many days, and take appeals for so many."""
+    sections = {
+        "recordings": RecordingRetention(refused_days=days),
+        "moderation": Moderation(appeal_days=appeal_days),
+    }
+    policy = BOARD.policy.model_copy(update=sections)
     return SimpleNamespace(policy=policy)
 
 
@@ -76,9 +81,11 @@ class House:
             [settled] = await settle(self.ledger, Nowhere(), BOARD, [decision])
             assert isinstance(settled, Change), (run, state)
 
-    async def expire(self, day: float, days: int | None = 10) -> None:
+    async def expire(self, day: float, days: int | None = 10, appeal_days: int = 0) -> None:
         now_ms = NOON_MS + int(day * DAY_MS)
-        expirer = Expirer(self.ledger, Catalogue(Policies({"tiny": keeping(days)})), clock=lambda: now_ms)
+        expirer = Expirer(
+            self.ledger, Catalogue(Policies({"tiny": keeping(days, appeal_days)})), clock=lambda: now_ms
+        )
         while passed := await expirer.step():
             assert expiring.SLICE == passed  # after a slice that is not full nothing is due at once
 
@@ -117,6 +124,14 @@ async def test_F04_recordings_end_of_what_was_refused_or_revoked_and_of_nothing_
     assert [(8,)] == await house.store.sql(
         "SELECT count(*) FROM submissions WHERE recording_digest IS NOT NULL"
     )
+
+
+async def test_F04_a_recording_is_kept_while_its_player_may_appeal(house: House):
+    """Two days are not enough where fourteen are given to appeal."""
+    await house.append("run", b"a run", R)
+    for day, kept in ((13.9, {b"a run"}), (14, set())):
+        await house.expire(day=day, days=2, appeal_days=14)
+        assert kept == await house.kept()
 
 
 async def test_F04_a_recording_is_kept_while_a_moderators_decision_can_be_undone(house: House):
@@ -170,7 +185,7 @@ async def test_recordings_of_closed_and_deleted_boards_end_as_those_of_open_ones
     house: House, store: Store, tmp_path: Path
 ):
     """What was refused goes when due, also if it is refused after the end; what stands, is held or audited stays."""
-    write_family(tmp_path, recordings={"refused_days": 10})
+    write_family(tmp_path, recordings={"refused_days": 10}, moderation={"appeal_days": 0})
     policies = load_policies(tmp_path)
     boards = {
         name: policies.families["track"].board(OpenedBoard(name, "track", name))

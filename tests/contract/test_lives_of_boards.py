@@ -95,7 +95,11 @@ async def test_every_reader_of_the_log_passes_over_the_lives_of_boards(
     for follower in followers:
         assert await stepped(follower.step) >= 3
         assert newest == await ledger.read(log.position(follower.name))
-    policy = SimpleNamespace(policy=SimpleNamespace(recordings=SimpleNamespace(refused_days=0)))
+    sections = {
+        "recordings": SimpleNamespace(refused_days=0),
+        "moderation": SimpleNamespace(appeal_days=0),
+    }
+    policy = SimpleNamespace(policy=SimpleNamespace(**sections))
     catalogue = Catalogue(Policies({"tiny": policy}))  # type: ignore[dict-item]
     expirer = Expirer(ledger, catalogue, clock=clock)
     assert await stepped(expirer.step) >= 1  # nothing after the last slice

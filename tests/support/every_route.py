@@ -56,6 +56,7 @@ def _body(route: Route) -> Any:
             "boards": [{"action": "open", "board": "track.monza", "title": "Monza"}],
         },
         "NewOperations": [{"action": "write"} | _operation() | {"score": 7}],
+        "PlayerStatement": {"text": "it was me"},
         "NewDecision": {"code": "other", "note": "it is right"},
         "NewLogin": {"name": "nobody", "password": "no password"},
         "InvitationAccepted": {"password": "hidden heron 7"},

@@ -13,7 +13,7 @@ from gateway.ledger.derived.achievements import Achievement
 from gateway.ledger.derived.log import LoggedEvent
 from gateway.ledger.derived.webhooks import WebhookEvent
 from gateway.runtime.clock import rfc3339
-from policies.vocabulary import State
+from policies.vocabulary import REMARKS, Reason, State
 
 DECIDED: Final = frozenset(State) - {State.RECEIVED, State.PENDING}
 """States that follow from a decision."""
@@ -26,6 +26,7 @@ class EventType(StrEnum):
     RANK_CHANGED = "rank.changed"
     ACHIEVEMENT_REACHED = "achievement.reached"
     SUBMISSION_DECIDED = "submission.decided"
+    SUBMISSION_APPEALED = "submission.appealed"
     TEST = "webhook.test"
 
 
@@ -90,6 +91,28 @@ def submission_decided(event: LoggedEvent) -> WebhookEvent:
         "seq": event.seq,
     }
     return _event(EventType.SUBMISSION_DECIDED, event.board, event.at_ms, data, event.seq)
+
+
+def submission_appealed(event: LoggedEvent) -> WebhookEvent:
+    """Build the event of a player's appeal against the decision on a submission."""
+    data = {
+        "board": event.board,
+        "submission": event.submission_id,
+        "player": event.player,
+        "score": event.score,
+        "state": event.to_state.value,
+        "seq": event.seq,
+    }
+    return _event(EventType.SUBMISSION_APPEALED, event.board, event.at_ms, data, event.seq)
+
+
+def event_of(event: LoggedEvent) -> WebhookEvent | None:
+    """Build the event of what was decided on a submission or appealed, None for anything else."""
+    if event.reason is Reason.APPEALED:
+        return submission_appealed(event)
+    if event.to_state not in DECIDED or event.reason in REMARKS:
+        return None
+    return submission_decided(event)
 
 
 def trial(board: str, *, now_ms: int) -> WebhookEvent:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gateway.derived.followers import standings_since
-from gateway.derived.webhooks.event_types import DECIDED, rank_changed, standing_changed, submission_decided
+from gateway.derived.webhooks.event_types import event_of, rank_changed, standing_changed
 from gateway.index.feed.consumer_group import Mutation
 from gateway.ledger.derived import webhooks
 from gateway.ledger.derived.log import LoggedEvent
@@ -13,7 +13,6 @@ from gateway.ledger.ledger import Ledger
 from gateway.ledger.transaction import Transaction
 from gateway.runtime.clock import Clock
 from policies.loader import Board
-from policies.vocabulary import REMARKS
 
 
 class StandingEvents:
@@ -48,7 +47,7 @@ class StandingEvents:
 
 
 class DecisionEvents:
-    """Queues decisions on submissions, from the log."""
+    """Queues decisions on submissions and appeals against them, from the log."""
 
     name = "decisions"
 
@@ -64,9 +63,5 @@ class DecisionEvents:
 
     async def apply(self, tx: Transaction, events: Sequence[LoggedEvent]) -> None:
         """Queue the events that webhooks subscribe to."""
-        decided = (
-            submission_decided(event)
-            for event in events
-            if event.to_state in DECIDED and event.reason not in REMARKS
-        )
-        await webhooks.queue(tx, decided, now_ms=self._clock())
+        news = (said for said in map(event_of, events) if said is not None)
+        await webhooks.queue(tx, news, now_ms=self._clock())

@@ -33,6 +33,7 @@ SLOWEST_BYTES_S: Final = 128 * 1024
 """Bytes a second at which a file of any size arrives in time."""
 
 SMALL_BODY: Final = 2_048
+TEXT_BODY: Final = 32_768
 """The maximum size of a body without a recording or a list (bytes)."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 from aiohttp import web
@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from gateway.edge.http.preconditions import etag
 from gateway.edge.wire import board_answers, outcomes, read_models
+from gateway.edge.wire.moderation_decisions import AppealShown, QuestionShown
 from gateway.index.board_index import Entry, Page
 from gateway.ledger.records import Receipt, StoredSubmission
 from gateway.runtime.clock import rfc3339
@@ -36,6 +37,17 @@ IN_GOOD_STANDING: Final = frozenset({State.RECEIVED, State.PENDING, State.PROMOT
 """States of submissions that nothing speaks against; they have no reason to tell a player."""
 
 _log = logger()
+
+
+class PlayersCase(NamedTuple):
+    """What a player sees of the case of a submission."""
+
+    message: str | None = None
+    question: QuestionShown | None = None
+    appeal: AppealShown | None = None
+
+
+NO_CASE: Final = PlayersCase()
 
 
 def json_response(
@@ -207,6 +219,7 @@ def submission_status(
     rank: int | None,
     divergent_tick: int | None = None,
     reveal_by_ms: int | None = None,
+    case: PlayersCase = NO_CASE,
 ) -> outcomes.SubmissionStatus:
     """Return the state of a submission for its player, with the class of its reason and no evidence."""
     return outcomes.SubmissionStatus(
@@ -221,6 +234,9 @@ def submission_status(
         divergent_tick=divergent_tick,
         verified=submission.reason is not Reason.SAMPLED if submission.state is State.PROMOTED else None,
         reveal_by=None if reveal_by_ms is None else rfc3339(reveal_by_ms),
+        message=case.message,
+        question=case.question,
+        appeal=case.appeal,
     )
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from aiohttp import web
 
 from gateway.edge.auth.moderators import Ability, Moderator
 from gateway.edge.context import Edge
-from gateway.edge.http.body import SMALL_BODY, read_body
+from gateway.edge.http.body import TEXT_BODY, read_body
 from gateway.edge.http.preconditions import etag, expected_version
 from gateway.edge.http.request import parse_body
 from gateway.edge.http.responses import json_response, replay_header
@@ -20,15 +20,20 @@ from gateway.ledger import queries
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.records import StoredSubmission
 from gateway.runtime.telemetry import Event, logger
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.case_decisions import SECOND_APPROVAL, CaseRequest, settle_case
+from gateway.settlement.case_history import CaseHistory, has_open_appeal, standing_event
+from gateway.settlement.settle import Decision
 from gateway.settlement.undoing import MODERATOR, inverse_of
 from policies.decision_codes import OTHER, QUESTION, DecisionKind
-from policies.errors import CaseOvertaken, StateConflict
+from policies.errors import CaseOvertaken, NotTheirs, SeniorNeeded, StateConflict
 from policies.loader import Board
 from policies.moderation import Moderation
 from policies.vocabulary import Reason, State
 
-History = Sequence[Mapping[str, Any]]
+ACCEPTED: Final = 202
+"""The status of a decision that is noted, and waits for another moderator."""
+
+HOUR_MS: Final = 3_600_000
 
 _MOVES: Final[Mapping[DecisionKind, Mapping[State, tuple[State, Reason]]]] = {
     DecisionKind.APPROVE: {State.HELD: (State.PROMOTED, Reason.APPROVED)},
@@ -43,6 +48,12 @@ _MOVES: Final[Mapping[DecisionKind, Mapping[State, tuple[State, Reason]]]] = {
     DecisionKind.UNDO: {},
 }
 """What each kind of decision makes of a submission in a state, but for undoing: that goes back."""
+
+_ON_APPEALS: Final[Mapping[DecisionKind, tuple[Reason, State | None]]] = {
+    DecisionKind.APPROVE: (Reason.APPEAL_GRANTED, State.PROMOTED),
+    DecisionKind.REJECT: (Reason.APPEAL_DENIED, None),
+}
+"""What becomes of an appealed submission: it counts, or stays as it is."""
 
 _log = logger()
 
@@ -69,11 +80,12 @@ def decision_handler(kind: DecisionKind, summary: str) -> Callable[[web.Request]
     async def handler(request: web.Request) -> web.Response:
         edge, board, submission, moderator = await case_of(request, Ability.DECIDE)
         version = expected_version(request)
-        body = parse_body(await read_body(request, SMALL_BODY), NewDecision)
+        body = parse_body(await read_body(request, TEXT_BODY), NewDecision)
         asked = RequestedDecision(kind, body, version)
         answer = await decide_case(edge, board, submission, moderator, asked)
         headers = {"ETag": etag(answer.version), **replay_header(is_replay=answer.is_replay)}
-        return json_response(answer.decided, headers=headers)
+        status = ACCEPTED if answer.decided.missing else 200
+        return json_response(answer.decided, status=status, headers=headers)
 
     handler.__name__, handler.__doc__ = kind.value, summary
     return handler
@@ -98,21 +110,26 @@ async def decide_case(
     changed the case, and `state-conflict` if its state forbids the decision.
     """
     detail = detail_of(board.policy.moderation, asked)
-    if moderator.name == submission.player:
-        raise Problem(ProblemType.SELF_APPROVAL, "you cannot decide on your own submission")
     history = await _history(edge, submission)
     if history[-1]["seq"] != asked.version:
         return _made_before(submission, moderator, detail, history, asked.version)
     decision = _decision(edge, board, submission, moderator, history, asked.kind, detail)
-    [settled] = await settle(edge.ledger, edge.index, board, [decision])
+    own_players = moderator.players | {moderator.name}
+    request = CaseRequest(decision, own_players, moderator.may(Ability.OVERRULE, board.name))
+    settled = await settle_case(edge.ledger, edge.index, board, request)
     if isinstance(settled, CaseOvertaken):
         history = await _history(edge, submission)
         return _made_before(submission, moderator, detail, history, asked.version)
     if isinstance(settled, StateConflict):
-        raise Problem(ProblemType.STATE_CONFLICT, str(settled))
-    state = decision.to_state.value
+        raise _refusal(settled)
+    state = settled.change.state.value
     _log.info(Event.DECISION, submission=submission.submission_id, state=state, moderator=moderator.name)
-    return _answer(submission, state, settled.seq)
+    return _answer(submission, state, settled.change.seq, settled.missing)
+
+
+def _refusal(conflict: StateConflict) -> Problem:
+    kinds = {NotTheirs: ProblemType.SELF_APPROVAL, SeniorNeeded: ProblemType.SCOPE_FORBIDDEN}
+    return Problem(kinds.get(type(conflict), ProblemType.STATE_CONFLICT), str(conflict))
 
 
 def detail_of(moderation: Moderation, asked: RequestedDecision) -> dict[str, Any]:
@@ -136,7 +153,7 @@ def detail_of(moderation: Moderation, asked: RequestedDecision) -> dict[str, Any
     }
 
 
-async def _history(edge: Edge, submission: StoredSubmission) -> History:
+async def _history(edge: Edge, submission: StoredSubmission) -> CaseHistory:
     return await edge.ledger.read(queries.history_of(submission.submission_id), ReadKind.MODERATION)
 
 
@@ -145,7 +162,7 @@ def _decision(
     board: Board,
     submission: StoredSubmission,
     moderator: Moderator,
-    history: History,
+    history: CaseHistory,
     kind: DecisionKind,
     detail: Mapping[str, Any],
 ) -> Decision:
@@ -154,12 +171,19 @@ def _decision(
     if kind is DecisionKind.UNDO:
         inverse = inverse_of(submission_id, history, actor=actor, at_ms=edge.clock(), detail=detail)
         if isinstance(inverse, StateConflict):
-            raise Problem(ProblemType.STATE_CONFLICT, str(inverse))
+            raise _refusal(inverse)
         if newest["actor"] != actor and not moderator.may(Ability.OVERRULE, board.name):
-            raise Problem(ProblemType.SCOPE_FORBIDDEN, "this is a colleague's decision; a senior may undo it")
+            raise _refusal(SeniorNeeded("this is a colleague's decision; a senior may undo it"))
         return inverse
-    state = State(newest["to"])
+    state, now_ms = State(newest["to"]), edge.clock()
     to_state, reason = _MOVES[kind].get(state, (None, None))
+    if kind in _ON_APPEALS and has_open_appeal(history):
+        if standing_event(history)["actor"] == actor:
+            raise _refusal(NotTheirs("the appeal is against your own decision; somebody else has to decide"))
+        if not moderator.may(Ability.OVERRULE, board.name):
+            raise _refusal(SeniorNeeded("a senior decides on an appeal"))
+        reason, goes_on = _ON_APPEALS[kind]
+        to_state = goes_on or state
     if to_state is None or reason is None:
         wanted = " or ".join(each.value for each in _MOVES[kind])
         raise Problem(ProblemType.STATE_CONFLICT, f"the submission is {state.value}, not {wanted}")
@@ -167,12 +191,14 @@ def _decision(
         raise Problem(
             ProblemType.STATE_CONFLICT, f"the submission is held already; send the code `{QUESTION}`"
         )
+    if kind is DecisionKind.HOLD and detail["code"] == QUESTION:
+        detail = {**detail, "answer_by_ms": now_ms + board.policy.moderation.question_h * HOUR_MS}
     return Decision(
         submission_id,
         to_state,
         actor,
         reason,
-        edge.clock(),
+        now_ms,
         frozenset({state}),
         detail=detail,
         newest_event=newest["seq"],
@@ -183,7 +209,7 @@ def _made_before(
     submission: StoredSubmission,
     moderator: Moderator,
     detail: Mapping[str, Any],
-    history: History,
+    history: CaseHistory,
     version: int,
 ) -> DecisionAnswer:
     """Return the answer to a decision that this moderator made on this version, in these words.
@@ -194,12 +220,18 @@ def _made_before(
     is_resend = before and before[-1]["seq"] == version
     is_same = newest["actor"] == f"{MODERATOR}{moderator.name}" and detail.items() <= newest["detail"].items()
     if is_resend and is_same:
-        return _answer(submission, newest["to"], newest["seq"], is_replay=True)
+        missing = SECOND_APPROVAL if newest["reason"] == Reason.APPROVED_ONCE else None
+        return _answer(submission, newest["to"], newest["seq"], missing, is_replay=True)
     raise Problem(ProblemType.PRECONDITION_FAILED, "the case has changed since you read it; read it again")
 
 
 def _answer(
-    submission: StoredSubmission, state: str, version: int, *, is_replay: bool = False
+    submission: StoredSubmission,
+    state: str,
+    version: int,
+    missing: str | None,
+    *,
+    is_replay: bool = False,
 ) -> DecisionAnswer:
-    decided = Decided(submission=submission.submission_id, state=state, etag=etag(version))
+    decided = Decided(submission=submission.submission_id, state=state, etag=etag(version), missing=missing)
     return DecisionAnswer(decided, version, is_replay)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from aiohttp import web
 
@@ -10,14 +11,34 @@ from gateway.edge.auth.moderator_credentials import has_credential
 from gateway.edge.auth.moderators import Ability
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.request import moderator_credential, player_of
-from gateway.edge.http.responses import IN_GOOD_STANDING, json_response, submission_status
+from gateway.edge.http.responses import (
+    IN_GOOD_STANDING,
+    NO_CASE,
+    PlayersCase,
+    json_response,
+    submission_status,
+)
 from gateway.edge.problems import Problem, ProblemType
+from gateway.edge.wire.moderation_decisions import AppealShown, QuestionShown
 from gateway.ledger import queries
 from gateway.ledger.judgement import reveals
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.records import StoredSubmission
+from gateway.runtime.clock import rfc3339
+from gateway.settlement.case_history import (
+    CaseHistory,
+    appeal_until_ms,
+    denial_of_appeal,
+    message_to_player,
+    newest_appeal,
+    open_question,
+)
 from policies.loader import Board
 from policies.vocabulary import Reason, State
+
+_WITH_CASES: Final = frozenset({State.HELD, State.REJECTED, State.REVOKED})
+_TOLD: Final = frozenset({Reason.APPROVED, Reason.REINSTATED, Reason.APPEAL_GRANTED})
+"""States and reasons of submissions of which a moderator may have told their player something."""
 
 
 async def show_submission(request: web.Request) -> web.Response:
@@ -31,7 +52,38 @@ async def show_submission(request: web.Request) -> web.Response:
     rank = await _rank(edge, board, submission)
     divergent_tick = await _divergent_tick(edge, board, submission)
     reveal_by_ms = await _reveal_by_ms(edge, submission)
-    return json_response(submission_status(submission, rank, divergent_tick, reveal_by_ms))
+    case = await _case(edge, board, submission)
+    return json_response(submission_status(submission, rank, divergent_tick, reveal_by_ms, case))
+
+
+async def _case(edge: Edge, board: Board | None, submission: StoredSubmission) -> PlayersCase:
+    """Return what the player sees of the case; nothing while no moderator can have said anything."""
+    if board is None or (submission.state not in _WITH_CASES and submission.reason not in _TOLD):
+        return NO_CASE
+    history = await edge.ledger.read(queries.history_of(submission.submission_id), ReadKind.PLAYERS)
+    return PlayersCase(
+        message_to_player(history), _question(history), _appeal(history, board, now_ms=edge.clock())
+    )
+
+
+def _question(history: CaseHistory) -> QuestionShown | None:
+    asked = open_question(history)
+    if asked is None:
+        return None
+    return QuestionShown(
+        text=asked["detail"]["message"],
+        asked_at=rfc3339(asked["at_ms"]),
+        answer_by=rfc3339(asked["detail"]["answer_by_ms"]),
+    )
+
+
+def _appeal(history: CaseHistory, board: Board, *, now_ms: int) -> AppealShown | None:
+    if newest_appeal(history):
+        return AppealShown(state="denied" if denial_of_appeal(history) else "open")
+    until_ms = appeal_until_ms(history, board.policy.moderation.appeal_days)
+    if until_ms is None or now_ms > until_ms:
+        return None
+    return AppealShown(state="possible", until=rfc3339(until_ms))
 
 
 async def _reader(request: web.Request) -> Callable[[StoredSubmission], bool]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from gateway.edge.wire.bodies import Body
+from gateway.edge.wire.fields import Answer
 from policies.moderation import MESSAGE_LENGTH
 
 NOTE_LENGTH: Final = 2_000
 """Most characters of a note to colleagues."""
+
+STATEMENT_LENGTH: Final = 1_000
+"""Most characters of a player's answer or appeal."""
 
 
 class NewDecision(Body):
@@ -24,11 +28,41 @@ class NewDecision(Body):
     message: Annotated[str, Field(min_length=1, max_length=MESSAGE_LENGTH)] | None = None
 
 
-class Decided(BaseModel):
-    """The state after a decision, and the ETag of the case for the next decision."""
+class PlayerStatement(Body):
+    """What a player says of a submission: an answer to a question, or an appeal."""
 
-    model_config = ConfigDict(frozen=True)
+    text: Annotated[str, Field(min_length=1, max_length=STATEMENT_LENGTH)]
+
+
+class StatementKept(Answer):
+    """The submission of which a player said something, and its state, which that does not change."""
+
+    submission: str
+    state: str
+
+
+class QuestionShown(Answer):
+    """A moderator's question to the player, and until when the case waits for the answer."""
+
+    text: str
+    asked_at: str
+    answer_by: str
+
+
+class AppealShown(Answer):
+    """What a player can do against a decision: `possible` until a time, `open`, or `denied`."""
+
+    state: Literal["possible", "open", "denied"]
+    until: str | None = None
+
+
+class Decided(Answer):
+    """The state after a decision, and the ETag of the case for the next decision.
+
+    `missing` is null, or what the decision still needs: `second-approval` of another moderator.
+    """
 
     submission: str
     state: str
     etag: str
+    missing: str | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from gateway.edge.wire.fields import Answer, PlayerId, Secret
+from gateway.edge.wire.moderation_decisions import AppealShown, QuestionShown
 from gateway.edge.wire.playback_answers import PlaybackShown
 
 
@@ -55,7 +56,8 @@ class SubmissionStatus(Answer):
 
     `divergent_tick` is the first checkpoint at which a replay differed; only some builds' policies show it.
     `verified` is false for a score that counts without a replay, null for one that does not count.
-    `reveal_by` is the deadline to send the recording, null if it is not requested.
+    `reveal_by` is the deadline to send the recording, null if it is not requested. `message` is what a
+    moderator says of the decision, `question` what one asks, and `appeal` what can be done against it.
     """
 
     submission: str
@@ -69,6 +71,9 @@ class SubmissionStatus(Answer):
     divergent_tick: int | None = None
     verified: bool | None = None
     reveal_by: str | None = None
+    message: str | None = None
+    question: QuestionShown | None = None
+    appeal: AppealShown | None = None
 
 
 class RevealShown(Answer):

@@ -66,6 +66,9 @@ class Expirer:
 
 
 def _life_ms(policy: Policy) -> int | None:
-    """Return how long boards under a policy keep recordings of what was refused (ms), None for ever."""
+    """Return how long boards under a policy keep recordings of what was refused (ms), None for ever.
+
+    It is never shorter than the time in which the player may appeal.
+    """
     days = policy.recordings.refused_days
-    return None if days is None else days * DAY_MS
+    return None if days is None else max(days, policy.moderation.appeal_days) * DAY_MS

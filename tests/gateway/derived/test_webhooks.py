@@ -95,6 +95,7 @@ async def test_a_promotion_is_told_signed_and_once(stage, receiver):
 async def test_an_endpoint_is_told_what_it_asked_for(stage):
     """By type and by board."""
     decided = await stage.webhook(types=("submission.decided",))
+    appeals = await stage.webhook(types=("submission.appealed",))
     elsewhere = await stage.webhook(boards=("other",))
     ranks = await stage.webhook(boards=("tiny", "other"), types=("rank.changed",))
     derivations = stage.derivations()
@@ -105,8 +106,13 @@ async def test_an_endpoint_is_told_what_it_asked_for(stage):
     asked = await stage.receive("cy", 1)
     await stage.decide(asked, State.HELD)
     await stage.decide(asked, State.HELD, Reason.QUESTION_ASKED)
+    rejected = await stage.receive("dee", 1)
+    await stage.decide(rejected, State.REJECTED)
+    await stage.decide(rejected, State.REJECTED, Reason.APPEALED)
     await catch_up(derivations)
-    assert ["submission.decided"] * 4 == [each.type for each in await stage.queued(decided)]
+    [appeal] = await stage.queued(appeals)
+    assert ("submission.appealed", "dee") == (appeal.type, json.loads(appeal.body)["data"]["player"])
+    assert ["submission.decided"] * 5 == [each.type for each in await stage.queued(decided)]
     assert [] == await stage.queued(elsewhere)
     assert ["rank.changed"] * 2 == [each.type for each in await stage.queued(ranks)]  # of two windows, once
 

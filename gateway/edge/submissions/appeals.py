@@ -1,0 +1,106 @@
+"""Handles what players say of their submissions: answers to moderators' questions, and appeals."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from aiohttp import web
+
+from gateway.edge.context import EDGE, Edge
+from gateway.edge.http.body import TEXT_BODY, read_body
+from gateway.edge.http.request import parse_body, player_of
+from gateway.edge.http.responses import json_response, replay_header
+from gateway.edge.players.friends import charge_profile
+from gateway.edge.problems import Problem, ProblemType
+from gateway.edge.wire.moderation_decisions import PlayerStatement, StatementKept
+from gateway.ledger import queries
+from gateway.ledger.reads import ReadKind
+from gateway.ledger.records import StoredSubmission
+from gateway.settlement.case_history import (
+    CaseHistory,
+    appeal_until_ms,
+    newest_answer,
+    newest_appeal,
+    open_question,
+)
+from gateway.settlement.settle import Decision, settle
+from policies.errors import StateConflict
+from policies.loader import Board
+from policies.vocabulary import Reason
+
+PLAYER: Final = "player"
+"""The actor of what a player says. The event names the player."""
+
+
+async def answer_question(request: web.Request) -> web.Response:
+    """Answer a moderator's question about a held submission, once."""
+    edge, board, submission, history = await _own_case(request)
+    text = await _statement(request, submission)
+    question, answered = open_question(history), newest_answer(history)
+    if question is None:
+        if answered is not None and answered["detail"]["text"] == text:
+            return _kept(submission, is_replay=True)
+        raise Problem(ProblemType.STATE_CONFLICT, "nobody asks you anything about this submission")
+    detail = {"text": text, "question": question["seq"]}
+    return await _remark(edge, board, submission, history, Reason.QUESTION_ANSWERED, detail)
+
+
+async def appeal(request: web.Request) -> web.Response:
+    """Appeal against a decision, once."""
+    edge, board, submission, history = await _own_case(request)
+    text = await _statement(request, submission)
+    if made := newest_appeal(history):
+        if made["detail"]["text"] == text:
+            return _kept(submission, is_replay=True)
+        raise Problem(ProblemType.STATE_CONFLICT, "you have appealed against this decision before")
+    until_ms = appeal_until_ms(history, board.policy.moderation.appeal_days)
+    if until_ms is None or edge.clock() > until_ms:
+        raise Problem(ProblemType.STATE_CONFLICT, "there is no decision that you can appeal against now")
+    return await _remark(edge, board, submission, history, Reason.APPEALED, {"text": text})
+
+
+async def _own_case(request: web.Request) -> tuple[Edge, Board, StoredSubmission, CaseHistory]:
+    """Return the edge, the bearer's submission with its board, and its events. Raises `not-found`."""
+    edge, bearer = request.app[EDGE], player_of(request)
+    query = queries.submission(request.match_info["submission"])
+    submission = await edge.ledger.read(query, ReadKind.PLAYERS)
+    board = await edge.catalogue.board(submission.board) if submission else None
+    if submission is None or board is None or submission.player != bearer.subject:
+        raise Problem(ProblemType.NOT_FOUND, "you have no such submission")
+    history = await edge.ledger.read(queries.history_of(submission.submission_id), ReadKind.PLAYERS)
+    return edge, board, submission, history
+
+
+async def _statement(request: web.Request, submission: StoredSubmission) -> str:
+    await charge_profile(request, submission.player)
+    return parse_body(await read_body(request, TEXT_BODY), PlayerStatement).text
+
+
+async def _remark(
+    edge: Edge,
+    board: Board,
+    submission: StoredSubmission,
+    history: CaseHistory,
+    reason: Reason,
+    detail: dict[str, Any],
+) -> web.Response:
+    states = frozenset({submission.state})
+    decision = Decision(
+        submission.submission_id,
+        submission.state,
+        PLAYER,
+        reason,
+        edge.clock(),
+        states,
+        detail=detail,
+        newest_event=history[-1]["seq"],
+    )
+    [settled] = await settle(edge.ledger, edge.index, board, [decision])
+    if isinstance(settled, StateConflict):
+        raise Problem(ProblemType.STATE_CONFLICT, "it has just changed; read the submission again")
+    return _kept(submission)
+
+
+def _kept(submission: StoredSubmission, *, is_replay: bool = False) -> web.Response:
+    kept = StatementKept(submission=submission.submission_id, state=submission.state.value)
+    return json_response(kept, headers=replay_header(is_replay=is_replay))

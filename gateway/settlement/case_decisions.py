@@ -1,0 +1,129 @@
+"""Decisions of moderators on cases: one transaction that checks who may decide, decides, and folds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from sqlalchemy import bindparam, select
+
+from gateway.ledger import queries
+from gateway.ledger.index_pages import fetch_listed, is_listed
+from gateway.ledger.judgement.promotion_impact import impact_in
+from gateway.ledger.records import StoredSubmission
+from gateway.ledger.schema import is_in, submissions
+from gateway.ledger.transaction import Operation, Query, Transaction
+from gateway.runtime.failpoints import Point, reach
+from gateway.settlement.case_history import first_approval
+from gateway.settlement.settle import Decision, LedgerWrites, Projection, decide, fold_outcomes, project
+from gateway.shared_records import Change
+from policies.errors import CaseOvertaken, NotTheirs, SeniorNeeded, StateConflict
+from policies.loader import Board
+from policies.moderation import OwnBoard
+from policies.vocabulary import Reason, State
+
+_s = submissions.c
+_COUNTING_OF_LISTED = Query(
+    select(_s.player)
+    .where(is_in(State.PROMOTED), _s.board == bindparam("board"), is_listed(_s.player))
+    .limit(1)
+)
+
+SECOND_APPROVAL: Final = "second-approval"
+"""What an approval lacks that two moderators have to give."""
+
+
+_APPROVED_BY_YOU: Final = "you have approved it; a colleague has to approve it too"
+_APPROVED_ONCE: Final = "one moderator has approved it, and a senior has to approve it too"
+
+
+@dataclass(frozen=True, slots=True)
+class CaseRequest:
+    """A moderator's decision on a case, and what decides whether it is theirs to make.
+
+    `own_players` are the moderator's own players, and `may_overrule` is what a second approval needs.
+    """
+
+    decision: Decision
+    own_players: frozenset[str] = field(default_factory=frozenset)
+    may_overrule: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedCase:
+    """The change that a decision made; without one, the remark that it became for what is `missing`."""
+
+    change: Change
+    missing: str | None = None
+
+
+async def settle_case(
+    ledger: LedgerWrites, index: Projection, board: Board, request: CaseRequest
+) -> DecidedCase | StateConflict:
+    """Commit a moderator's decision, then project it; return its outcome or its conflict.
+
+    The conflict is NotTheirs if this moderator may not decide. Raises LedgerUnavailable; then nothing has
+    changed.
+    """
+    outcome, changes = await ledger.write(decide_on_case(board, request))
+    reach(Point.AFTER_SETTLE)
+    if changes:
+        await project(ledger, index, board, changes)
+    return outcome
+
+
+def decide_on_case(
+    board: Board, request: CaseRequest
+) -> Operation[tuple[DecidedCase | StateConflict, list[Change]]]:
+    """Return the outcome of a moderator's decision, and all changes for the index."""
+
+    async def work(tx: Transaction) -> tuple[DecidedCase | StateConflict, list[Change]]:
+        submission = await queries.load_submission(tx, request.decision.submission_id)
+        if submission is None:
+            return StateConflict("no such submission"), []
+        if conflict := await _not_theirs(tx, board, submission, request):
+            return conflict, []
+        decision = await _with_four_eyes(tx, board, submission, request)
+        if isinstance(decision, StateConflict):
+            return decision, []
+        [outcome], changes = await fold_outcomes(tx, board, [await decide(tx, board, decision)])
+        if isinstance(outcome, StateConflict):
+            return outcome, []
+        missing = SECOND_APPROVAL if decision.reason is Reason.APPROVED_ONCE else None
+        return DecidedCase(outcome, missing), changes
+
+    return work
+
+
+async def _not_theirs(
+    tx: Transaction, board: Board, submission: StoredSubmission, request: CaseRequest
+) -> NotTheirs | None:
+    if submission.player in request.own_players:
+        return NotTheirs("you cannot decide on your own submission")
+    if board.policy.moderation.own_board is OwnBoard.ALLOW or not request.own_players:
+        return None
+    players = sorted(request.own_players)
+    if await fetch_listed(tx, _COUNTING_OF_LISTED, players, board=board.name):
+        return NotTheirs("you cannot decide on a board on which you have a score yourself")
+    return None
+
+
+async def _with_four_eyes(
+    tx: Transaction, board: Board, submission: StoredSubmission, request: CaseRequest
+) -> Decision | StateConflict:
+    """Return a decision as it may be made: as a first approval, where a second one has to follow."""
+    decision, top = request.decision, board.policy.moderation.four_eyes_top
+    if not top or decision.to_state is not State.PROMOTED or "undoes" in decision.detail:
+        return decision
+    if not (await impact_in(tx, board.ranking, submission, top)).enters_top:
+        return decision
+    history = await queries.history_of(submission.submission_id)(tx)
+    first = first_approval(history)
+    if history[-1]["seq"] != decision.newest_event:
+        return CaseOvertaken()
+    if first is None:
+        return replace(decision, to_state=submission.state, reason=Reason.APPROVED_ONCE)
+    if first["actor"] == decision.actor or not request.may_overrule:
+        is_own = first["actor"] == decision.actor
+        return NotTheirs(_APPROVED_BY_YOU) if is_own else SeniorNeeded(_APPROVED_ONCE)
+    return replace(decision, detail={**decision.detail, "first_approval": first["seq"]})

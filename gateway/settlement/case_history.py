@@ -1,0 +1,89 @@
+"""What the events of a submission say of its case: how it stands, what was asked, and what was appealed.
+
+Each function takes all events of a submission, oldest first, as `gateway.ledger.queries.history_of` returns
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from policies.vocabulary import REMARKS, Reason, State
+
+CaseEvent = Mapping[str, Any]
+CaseHistory = Sequence[CaseEvent]
+
+DAY_MS: Final = 86_400_000
+
+_JUDGES: Final = frozenset({"edge", "replay", "budget"})
+_NAMED_JUDGES: Final = ("moderator:", "server:")
+"""The actors against whose decisions a player may appeal: not an operator, and no ban."""
+
+
+def standing_event(history: CaseHistory) -> CaseEvent:
+    """Return the event by which the submission stands as it does: the newest that is no remark."""
+    return next(event for event in reversed(history) if event["reason"] not in REMARKS)
+
+
+def remarks(history: CaseHistory) -> CaseHistory:
+    """Return what was remarked since then, the newest first."""
+    stands = standing_event(history)["seq"]
+    return [event for event in reversed(history) if event["seq"] > stands]
+
+
+def first_approval(history: CaseHistory) -> CaseEvent | None:
+    """Return the approval that waits for a second one, None without any."""
+    return next((event for event in remarks(history) if event["reason"] == Reason.APPROVED_ONCE), None)
+
+
+def open_question(history: CaseHistory) -> CaseEvent | None:
+    """Return the newest question to the player, None if it was answered or there is none."""
+    for event in (*remarks(history), standing_event(history)):
+        if event["reason"] == Reason.QUESTION_ANSWERED:
+            return None
+        if "answer_by_ms" in event["detail"]:
+            return event
+    return None
+
+
+def newest_answer(history: CaseHistory) -> CaseEvent | None:
+    """Return the player's newest answer since the submission stands as it does, None without any."""
+    return next((event for event in remarks(history) if event["reason"] == Reason.QUESTION_ANSWERED), None)
+
+
+def newest_appeal(history: CaseHistory) -> CaseEvent | None:
+    """Return the player's appeal against how the submission stands, None without any."""
+    return next((event for event in remarks(history) if event["reason"] == Reason.APPEALED), None)
+
+
+def denial_of_appeal(history: CaseHistory) -> CaseEvent | None:
+    """Return the event that denied the player's appeal, None if none did."""
+    return next((event for event in remarks(history) if event["reason"] == Reason.APPEAL_DENIED), None)
+
+
+def has_open_appeal(history: CaseHistory) -> bool:
+    """Return whether an appeal waits for a moderator."""
+    return newest_appeal(history) is not None and denial_of_appeal(history) is None
+
+
+def appeal_until_ms(history: CaseHistory, days: int) -> int | None:
+    """Return until when (Unix ms) the player may appeal, None if there is nothing to appeal against.
+
+    That is a rejection or a revocation by a moderator, a game server, a replay or the checks of a claim.
+    """
+    stands = standing_event(history)
+    is_final = State(stands["to"]) in {State.REJECTED, State.REVOKED}
+    is_theirs = stands["actor"] in _JUDGES or stands["actor"].startswith(_NAMED_JUDGES)
+    if not days or not is_final or not is_theirs or stands["reason"] == Reason.CORRECTED:
+        return None
+    return int(stands["at_ms"]) + days * DAY_MS
+
+
+def message_to_player(history: CaseHistory) -> str | None:
+    """Return what a moderator last told the player of the decision, None if nothing."""
+    stands = standing_event(history)
+    told = denial_of_appeal(history) or stands
+    is_question = "answer_by_ms" in told["detail"]
+    message = None if is_question else told["detail"].get("message")
+    return message if isinstance(message, str) else None

@@ -1,0 +1,225 @@
+"""Fairness: who may decide on what, what players are asked and told, and their appeals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gateway.edge.auth.moderators import Moderator, ModeratorRole
+from gateway.edge.moderation.decisions import DecisionAnswer, RequestedDecision, decide_case
+from gateway.edge.problems import Problem, ProblemType
+from gateway.edge.wire.moderation_decisions import NewDecision
+from gateway.ledger import queries
+from gateway.settlement.settle import Decision, settle
+from policies.decision_codes import DecisionKind
+from policies.loader import Policies
+from policies.moderation import TEMPLATES, Moderation, OwnBoard
+from policies.vocabulary import Reason, State
+from tests.attacks.test_moderation import a_held_run, decide, decide_on, standing
+from tests.support.attack import a_run, accept, honest
+from tests.support.harness import Answer, Harness, Run
+
+DAY_S = 86_400
+QUESTION = {"code": "question", "message": "how-played"}
+
+
+def govern(harness: Harness, **moderation: Any) -> None:
+    """The sprint board with this section for moderators in its policy."""
+    boards = dict(harness.edge.catalogue.of_files)
+    section = {"moderation": Moderation(**moderation)}
+    boards["sprint"] = replace(boards["sprint"], policy=boards["sprint"].policy.model_copy(update=section))
+    harness.edge.catalogue.policies = Policies(boards)
+
+
+async def by(
+    harness: Harness,
+    run: Run,
+    kind: str,
+    name: str,
+    role: ModeratorRole = ModeratorRole.SENIOR,
+    *players: str,
+) -> DecisionAnswer:
+    """A decision of a moderator with this role and these players of their own, on the case as it is."""
+    submission = await harness.edge.ledger.read(queries.submission(run.id))
+    [*_, last] = await harness.edge.ledger.read(queries.history_of(run.id))
+    assert submission is not None
+    moderator = Moderator(name, {"*": role}, frozenset(players))
+    board = harness.edge.catalogue.of_files["sprint"]
+    asked = RequestedDecision(DecisionKind(kind), NewDecision(code="other", note="seen"), last["seq"])
+    return await decide_case(harness.edge, board, submission, moderator, asked)
+
+
+async def refused(kind: ProblemType, decision: Any) -> None:
+    with pytest.raises(Problem) as problem:
+        await decision
+    assert kind is problem.value.kind
+
+
+async def say(harness: Harness, run: Run, what: str, text: str, token: str | None = None) -> Answer:
+    return await harness.post(f"/v1/submissions/{run.id}/{what}", {"text": text}, token or run.token)
+
+
+async def told(harness: Harness, run: Run) -> Any:
+    return (await harness.get(f"/v1/submissions/{run.id}", run.token)).body
+
+
+async def test_M05_nobody_decides_for_a_player_of_their_own(harness: Harness):
+    """Neither on the runs of an alt, whatever the policy allows, nor on a board where one of them has a score."""
+    run, own = await a_held_run(harness), await a_held_run(harness)
+    noor = ("noor", ModeratorRole.SENIOR, own.player)
+    await refused(ProblemType.SELF_APPROVAL, by(harness, own, "approve", *noor))
+    assert "held" == await harness.state_of(own.id)
+    await by(harness, own, "approve", "mara")
+    for kind in ("approve", "reject"):
+        await refused(ProblemType.SELF_APPROVAL, by(harness, run, kind, *noor))
+    assert "held" == await harness.state_of(run.id)
+    govern(harness, own_board=OwnBoard.ALLOW)
+    await refused(ProblemType.SELF_APPROVAL, by(harness, own, "revoke", *noor))
+    assert "promoted" == (await by(harness, run, "approve", *noor)).decided.state
+
+
+async def test_M05_what_enters_the_top_needs_two_moderators(harness: Harness):
+    """The first approval is a remark, answered 202; its maker and a moderator without the role cannot make it two."""
+    govern(harness, four_eyes_top=1)
+    run, token = await a_held_run(harness), harness.moderator(name="mara")
+    first = await decide(harness, run, "approve", token)
+    assert (202, "held", "second-approval") == (first.status, first.body["state"], first.body["missing"])
+    assert ("held", []) == (await harness.state_of(run.id), await standing(harness))
+    await refused(ProblemType.SELF_APPROVAL, by(harness, run, "approve", "mara"))
+    await refused(ProblemType.SCOPE_FORBIDDEN, by(harness, run, "approve", "noor", ModeratorRole.MODERATOR))
+    second = await by(harness, run, "approve", "noor")
+    assert ("promoted", None) == (second.decided.state, second.decided.missing)
+    *_, once, twice = await harness.edge.ledger.read(queries.history_of(run.id))
+    assert ("approved-once", "approved") == (once["reason"], twice["reason"])
+    assert once["seq"] == twice["detail"]["first_approval"]
+
+    behind = await a_held_run(harness)
+    assert "promoted" == (await by(harness, behind, "approve", "mara")).decided.state
+    assert "revoked" == (await by(harness, run, "revoke", "mara")).decided.state
+    assert "revoked" == (await by(harness, run, "reinstate", "mara")).decided.state
+    assert "promoted" == (await by(harness, run, "reinstate", "noor")).decided.state
+
+
+async def test_M05_a_first_approval_is_over_once_something_else_was_decided(harness: Harness):
+    """It is answered again when it is sent again; after a rejection that was undone two approvals are needed anew."""
+    govern(harness, four_eyes_top=10)
+    run, token = await a_held_run(harness), harness.moderator(name="mara")
+    path = f"/v1/moderation/cases/{run.id}/approve"
+    seen = await harness.as_seen(path, token)
+    body = {"code": "plausible"}
+    first, again = [await decide_on(harness, path, token, body, **seen) for _ in range(2)]
+    assert (202, 202, first.raw) == (first.status, again.status, again.raw)
+    await by(harness, run, "reject", "noor")
+    await by(harness, run, "undo", "noor")
+    assert "second-approval" == (await by(harness, run, "approve", "noor")).decided.missing
+    assert "held" == await harness.state_of(run.id)
+
+
+async def test_a_player_is_asked_and_answers_once(harness: Harness):
+    """The question, its words and its time are shown until it is answered; the moderators read the answer in the case."""
+    run, token = await a_held_run(harness), harness.moderator()
+    assert None is (await told(harness, run))["question"]
+    assert 409 == (await say(harness, run, "answer", "Why?")).status
+    asked = await decide(harness, run, "hold", token, QUESTION)
+    assert 200 == asked.status
+    question = (await told(harness, run))["question"]
+    assert TEMPLATES["how-played"] == question["text"]
+    stranger = await harness.new_player("Eve")
+    for who, what, status in (
+        (stranger, "With a pad.", 404),
+        (harness.moderator(), "With a pad.", 403),
+        (run.token, "", 422),
+        (run.token, "x" * 1001, 422),
+        (run.token, "With a pad.", 200),
+        (run.token, "With a pad.", 200),
+        (run.token, "With another.", 409),
+    ):
+        assert status == (await say(harness, run, "answer", what, who)).status
+    status = await told(harness, run)
+    assert ("held", "review", None, None) == (
+        status["state"],
+        status["reason"],
+        status["question"],
+        status["message"],
+    )
+    case = (await harness.get(f"/v1/moderation/cases/{run.id}", token)).body
+    assert ("player", "With a pad.") == (case["events"][-1]["actor"], case["events"][-1]["detail"]["text"])
+    assert 200 == (await decide(harness, run, "hold", token, QUESTION)).status
+    assert 200 == (await say(harness, run, "answer", "\U0001f3ae" * 1000)).status
+
+
+async def test_a_player_reads_the_message_of_a_decision_and_never_its_note(harness: Harness):
+    """With the decision, and no more once it is undone."""
+    run, token = await a_held_run(harness), harness.moderator()
+    rejection = {"code": "tool-assisted", "note": "z-score 9.1", "message": "tools"}
+    assert 200 == (await decide(harness, run, "reject", token, rejection)).status
+    shown = await harness.get(f"/v1/submissions/{run.id}", run.token)
+    assert (TEMPLATES["tools"], "moderation") == (shown.body["message"], shown.body["reason"])
+    assert [] == [secret for secret in (b"9.1", b"tool-assisted") if secret in shown.raw]
+    assert 200 == (await decide(harness, run, "undo", token, {"code": "mistake"})).status
+    assert None is (await told(harness, run))["message"]
+    assert (
+        200
+        == (
+            await decide(harness, run, "approve", token, {"code": "plausible", "message": "Well done."})
+        ).status
+    )
+    assert "Well done." == (await told(harness, run))["message"]
+
+
+async def test_an_appeal_is_decided_by_somebody_else_once(harness: Harness):
+    """Denied it leaves the state, granted the run counts; the decider cannot, and nobody appeals twice against a decision."""
+    run, mara = await a_held_run(harness), harness.moderator(name="mara")
+    assert 409 == (await say(harness, run, "appeal", "It was me.")).status
+    assert 200 == (await decide(harness, run, "reject", mara)).status
+    assert "possible" == (await told(harness, run))["appeal"]["state"]
+    assert [200, 200, 409] == [
+        (await say(harness, run, "appeal", text)).status for text in ("It was me.", "It was me.", "Really.")
+    ]
+    assert ("rejected", "open") == (
+        (await told(harness, run))["state"],
+        (await told(harness, run))["appeal"]["state"],
+    )
+    assert 409 == (await decide(harness, run, "undo", mara, {"code": "mistake"})).status
+    await refused(ProblemType.SELF_APPROVAL, by(harness, run, "approve", "mara"))
+    await refused(ProblemType.SCOPE_FORBIDDEN, by(harness, run, "approve", "noor", ModeratorRole.MODERATOR))
+    assert "rejected" == (await by(harness, run, "reject", "noor")).decided.state
+    assert "denied" == (await told(harness, run))["appeal"]["state"]
+    assert 409 == (await say(harness, run, "appeal", "Once more.")).status
+    await refused(ProblemType.STATE_CONFLICT, by(harness, run, "approve", "noor"))
+
+    other = await a_held_run(harness)
+    for kind, name in (("approve", "mara"), ("revoke", "mara")):
+        await by(harness, other, kind, name)
+    assert 200 == (await say(harness, other, "appeal", "It was me.")).status
+    assert "promoted" == (await by(harness, other, "approve", "noor")).decided.state
+    assert [120] == await standing(harness)
+    assert "revoked" == (await by(harness, other, "undo", "noor")).decided.state
+    assert [] == await standing(harness)
+
+
+async def test_a_rejection_by_the_checks_can_be_appealed_against_in_time(harness: Harness):
+    """For as many days as the policy says, and never where it says none; not against what a server put right."""
+    run = await a_run(harness)
+    await accept(harness, honest(harness, run))
+    board = harness.edge.catalogue.of_files["sprint"]
+
+    async def becomes(state: State, actor: str, reason: Reason) -> None:
+        decision = Decision(run.id, state, actor, reason, harness.clock(), frozenset(State))
+        await settle(harness.edge.ledger, harness.edge.index, board, [decision])
+
+    await becomes(State.REJECTED, "replay", Reason.SCORE_MISMATCH)
+    harness.clock.shift(14 * DAY_S - 60)
+    assert "possible" == (await told(harness, run))["appeal"]["state"]
+    govern(harness, appeal_days=0)
+    assert None is (await told(harness, run))["appeal"]
+    assert 409 == (await say(harness, run, "appeal", "It was me.")).status
+    govern(harness)
+    harness.clock.shift(120)
+    assert None is (await told(harness, run))["appeal"]
+    assert 409 == (await say(harness, run, "appeal", "It was me.")).status
+    await becomes(State.PROMOTED, "moderator:mara", Reason.APPEAL_GRANTED)
+    await becomes(State.REVOKED, "server:eu-1", Reason.CORRECTED)
+    assert 409 == (await say(harness, run, "appeal", "It was me.")).status
