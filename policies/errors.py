@@ -125,6 +125,18 @@ class SeniorNeeded(StateConflict):
     """A senior moderator has to make this decision."""
 
 
+class CaseClaimed(StateConflict):
+    """Another moderator is in the case."""
+
+
+class CaseGone(StateConflict):
+    """The submission does not wait for a moderator."""
+
+
+class CaseForOthers(ScoregateError):
+    """The case is not for this moderator."""
+
+
 class AccountConflict(ScoregateError):
     """The account of a moderator cannot be changed so; nothing was stored."""
 

@@ -13,7 +13,7 @@ import aiohttp
 from rich.console import Console
 from rich.live import Live
 
-from examples.demo.actors import BOARD, DemoGame, claim_of
+from examples.demo.actors import DemoGame, claim_of
 from examples.demo.cheats import CHEATS, Cheat
 from examples.demo.client import ScoregateError
 from examples.demo.tally import HONEST, Tally
@@ -81,8 +81,8 @@ async def _moderate(url: str, token: str, tally: Tally) -> None:
         _noting_failures(tally, "moderator"),
         aiohttp.ClientSession(url, headers=headers, raise_for_status=True) as session,
     ):
-        async with session.get(f"/v1/boards/{BOARD}/held") as response:
-            cases = (await response.json())["submissions"]
+        async with session.get("/v1/moderation/queue") as response:
+            cases = (await response.json())["cases"]
         for case in cases:
             is_known = case["player"] in tally.seen_playing
             meaning = case["findings"][0]["meaning"]

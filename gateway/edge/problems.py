@@ -97,6 +97,7 @@ class ProblemType(Enum):
     LIST_FULL = ("list-full", 409, "There is no room for more")
     NAME_TAKEN = ("name-taken", 409, "Another player has a name that looks like it")
     STATE_CONFLICT = ("state-conflict", 409, "The state no longer allows this")
+    CASE_CLAIMED = ("case-claimed", 409, "Another moderator is in the case")
     PRECONDITION_FAILED = ("precondition-failed", 412, "The case has changed since it was read")
     PRECONDITION_REQUIRED = ("precondition-required", 428, "The decision does not say what it rests on")
     SCOPE_FORBIDDEN = ("scope-forbidden", 403, "The credential does not reach this")

@@ -10,6 +10,7 @@ from gateway.edge.moderation import cases, decisions, surroundings, trail
 from gateway.edge.people_routes import PEOPLE_ROUTES
 from gateway.edge.players import friends, joins, memberships
 from gateway.edge.problems import ProblemType as P
+from gateway.edge.queue_routes import QUEUE_ROUTES
 from gateway.edge.reads import (
     boards,
     details,
@@ -75,6 +76,7 @@ _DECIDE = (
     *TOKEN,
     P.NOT_FOUND,
     P.STATE_CONFLICT,
+    P.CASE_CLAIMED,
     P.SELF_APPROVAL,
     P.PRECONDITION_REQUIRED,
     P.PRECONDITION_FAILED,
@@ -233,9 +235,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/v1/players/{player}/achievements", statistics.list_achievements, Caller.ANYONE,
           "List a player's achievements", read_models.AchievementPage,
           problems=(P.NOT_FOUND, P.SCHEMA_VIOLATION, P.REDUCED_CAPACITY), query=("limit", "after")),
-    Route("GET", "/v1/boards/{board}/held", cases.list_held, Caller.MODERATOR, "List held submissions",
-          outcomes.HeldPage, problems=(*_STORED, P.SCHEMA_VIOLATION), query=("after", "limit"),
-          ability=Ability.READ),
+    *QUEUE_ROUTES,
     Route("GET", "/v1/moderation/cases/{submission}", cases.show_case, Caller.MODERATOR,
           "Read a submission with its findings and history", outcomes.CaseFile, problems=_STORED,
           ability=Ability.READ),

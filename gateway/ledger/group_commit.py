@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 
 from sqlalchemy import Table
 
+from gateway.ledger.moderation.cases import appended_cases, open_cases
 from gateway.ledger.records import NewSubmission, Receipt, receipt_from
 from gateway.ledger.submissions.append import plan_append, rows_of
 from gateway.ledger.transaction import Cells, Operation, Row
@@ -106,6 +107,8 @@ async def append_group(connection: WritingConnection, group: Sequence[NewSubmiss
         first_seq = await connection.next_seq()
         for table, cells in rows_of(first_seq, fresh):
             await connection.insert(table, cells)
+        if held := appended_cases(first_seq, fresh):
+            await connection.perform(open_cases(held))
     return receipts
 
 

@@ -65,12 +65,7 @@ _RECEIPT = Query(
         _s.submission_id, _s.board, _s.player, _s.score, _s.initial_state, _s.nonce, _s.content_digest
     ).where(_s.submission_id == bindparam("submission_id"))
 )
-_HELD = Query(
-    select(*_SUBMISSION_COLUMNS)
-    .where(is_in(State.HELD), _s.board == bindparam("board"), _s.seq > bindparam("after"))
-    .order_by(_s.seq)
-    .limit(bindparam("count"))
-)
+_LISTED = Query(select(*_SUBMISSION_COLUMNS).where(is_listed(_s.submission_id)))
 _PENDING = Query(
     select(_s.seq, _s.submission_id, _s.player, _s.received_at_ms)
     .where(is_in(State.PENDING), _s.board == bindparam("board"), _s.seq > bindparam("after"))
@@ -182,11 +177,12 @@ def receipt(submission_id: str) -> Operation[Receipt | None]:
     return work
 
 
-def held_submissions(board: str, *, after: int, count: int) -> Operation[list[StoredSubmission]]:
-    """Return held submissions of a board after sequence number `after`, oldest first."""
+def submissions_listed(submission_ids: Sequence[str]) -> Operation[dict[str, StoredSubmission]]:
+    """Return those of these submissions that are stored, by id."""
 
-    async def work(tx: Transaction) -> list[StoredSubmission]:
-        return [submission_from(row) for row in await tx.rows(_HELD, board=board, after=after, count=count)]
+    async def work(tx: Transaction) -> dict[str, StoredSubmission]:
+        rows = await fetch_listed(tx, _LISTED, submission_ids)
+        return {submission.submission_id: submission for submission in map(submission_from, rows)}
 
     return work
 

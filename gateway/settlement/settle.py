@@ -21,6 +21,7 @@ from gateway.ledger.submissions import work
 from gateway.ledger.submissions.append import rows_of
 from gateway.ledger.transaction import Operation, Query, Transaction
 from gateway.runtime.failpoints import Point, reach
+from gateway.settlement.held_cases import claim_conflict, keep_case
 from gateway.settlement.rollups import by_board, roll_up
 from gateway.shared_records import Change, Standing, StoredBaseline
 from policies.errors import CaseOvertaken, IndexUnavailable, LedgerUnavailable, StateConflict
@@ -218,6 +219,8 @@ async def decide(tx: Transaction, board: Board, decision: Decision) -> SettledDe
     conflict = _conflict(submission, board, decision)
     if submission is None or conflict:
         return conflict or StateConflict()
+    if conflict := await claim_conflict(tx, submission, decision):
+        return conflict
     due_at_ms = decision.reveal_by_ms
     if due_at_ms is not None and due_at_ms != await reveals.due_at(tx, submission.seq):
         return StateConflict("the recording has arrived, or its deadline was moved")
@@ -332,6 +335,7 @@ async def _write_decision(
         return
     state = {"to_state": decision.to_state.value, "to_reason": decision.reason.value}
     await tx.run(_SET_STATE, id=submission.submission_id, **state)
+    await keep_case(tx, submission, decision)
     await tx.run(_FORGET_WORK, received=submission.seq)
     if board.policy.replay and decision.to_state in _CONVICTED:  # the share may have been lower before
         convicted = sampling.SampledSubmission(submission.seq, **subject)

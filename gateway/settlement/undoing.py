@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from gateway.ledger.judgement.expiry import UNDO_DAYS, UNDO_MS
+from gateway.settlement.held_cases import MODERATOR
 from gateway.settlement.settle import Decision
 from policies.errors import StateConflict
 from policies.vocabulary import REMARKS, Reason, State
-
-MODERATOR: Final = "moderator:"
-"""The beginning of a moderator's name as an actor."""
 
 _UNDOABLE: Final = frozenset(
     {

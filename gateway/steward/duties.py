@@ -16,6 +16,7 @@ from gateway.ledger.ledger import Ledger
 from gateway.recordings.recordings import Recordings
 from gateway.runtime.clock import Clock, wall_clock
 from gateway.runtime.settings import Settings
+from gateway.steward.case_duties import CaseKeeper
 from gateway.steward.dispatch import JobQueue
 from gateway.steward.dispatcher import Dispatcher
 from gateway.steward.failures import Failures
@@ -32,6 +33,7 @@ from gateway.steward.pauses import (
     ARCHIVE_S,
     AUDIT_S,
     BOARDS_S,
+    CASES_S,
     COLD_S,
     COLLECT_S,
     EXACT_RANKS_S,
@@ -126,6 +128,7 @@ class Steward:
         self._expirer = Expirer(ledger, catalogue, clock=clock)
         self._sealer = Sealer(settings, ledger, clock=clock)
         self._boards = BoardKeeper(ledger, catalogue, clock=clock)
+        self._cases = CaseKeeper(ledger, catalogue)
         self._wanted = BoardOpener(ledger, catalogue, clock=clock)
         self._rollups = RollupKeeper(ledger, index, catalogue, failures, clock=clock)
         self._rules = RuleKeeper(ledger, index, catalogue, clock=clock)
@@ -204,6 +207,7 @@ class Steward:
             _Duty(self.close_boards, BOARDS_S, DutyLease.BOARDS),
             _Duty(self.count_plays, PLAYS_S, DutyLease.BOARDS),
             _Duty(self.fill_filters, FILTERS_S, DutyLease.BOARDS),
+            _Duty(self.assess_cases, CASES_S, DutyLease.CASES, REST_MS),
             _Duty(self.upgrade_index, UPGRADE_S, DutyLease.UPGRADE),
             _Duty(self.end_reveals, REVEALS_S, DutyLease.REVEALS),
         )
@@ -255,6 +259,10 @@ class Steward:
     async def fill_filters(self) -> int:
         """Make boards findable by the metadata that policies declare now; return how many were looked at."""
         return await self._boards.fill_filters()
+
+    async def assess_cases(self) -> int:
+        """Assess how much harm new cases could do and return how many."""
+        return await self._cases.assess()
 
     async def seal(self) -> int:
         """Seal events if a seal is due and return how many."""

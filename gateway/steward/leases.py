@@ -52,6 +52,7 @@ class DutyLease(StrEnum):
     REVEALS = "reveals"
     ROLLUPS = "rollups"
     BOARDS = "boards"
+    CASES = "cases"
     UPGRADE = "upgrade"
 
 

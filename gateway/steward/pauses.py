@@ -49,6 +49,9 @@ TOP_S: Final = 1.0
 REVEALS_S: Final = 1.0
 """Seconds between looks for requested recordings that did not arrive in time."""
 
+CASES_S: Final = 0.5
+"""Seconds between looks for cases that nobody has assessed yet."""
+
 AUDIT_S: Final = 60.0
 """Seconds between looks for boards whose time for an audit has come."""
 

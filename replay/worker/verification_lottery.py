@@ -104,7 +104,7 @@ class VerificationLottery:
             and submission.state is State.PENDING
             and lease.attempt == 1
             and lease.submission.recording_digest is not None
-            and not promotion_impact.is_flagged(submission)
+            and not promotion_impact.is_flagged(submission.findings)
             and self._builds.status_of(board, submission.build) is BuildStatus.ALLOW
         )
 

@@ -127,10 +127,8 @@ async def test_P02_a_mutated_copy_of_anothers_recording_is_held_and_names_it(
     )
     assert [original.id] == finding["others"]
     assert finding["value"] > finding["expected"]["at_most"]
-    held = await harness.get("/v1/boards/strict/held", harness.moderator())
-    assert [(thief.id, [finding])] == [
-        (each["submission"], each["findings"]) for each in held.body["submissions"]
-    ]
+    held = await harness.get("/v1/moderation/queue?board=strict", harness.moderator())
+    assert [(thief.id, [finding])] == [(each["submission"], each["findings"]) for each in held.body["cases"]]
     told = await harness.get(f"/v1/submissions/{thief.id}", thief.token)
     assert ("held", "review") == (told.body["state"], told.body["reason"])
     assert original.id.encode() not in told.raw

@@ -77,7 +77,7 @@ async def test_M01_reading_cases_is_for_moderators_too(harness: Harness):
     """Findings and held lists are shown to nobody else; a submission's state to its own player alone."""
     run = await a_held_run(harness)
     stranger = await harness.new_player("Eve")
-    for path in (f"/v1/moderation/cases/{run.id}", "/v1/boards/sprint/held"):
+    for path in (f"/v1/moderation/cases/{run.id}", "/v1/moderation/queue"):
         assert 401 == (await harness.get(path)).status
         assert 403 == (await harness.get(path, run.token)).status
         assert 200 == (await harness.get(path, harness.moderator())).status
@@ -94,7 +94,7 @@ async def test_M02_a_moderator_of_another_board_sees_nothing(harness: Harness):
         await decide(harness, run, "approve", foreign),
         await decide(harness, run, "reject", foreign),
         await harness.get(f"/v1/moderation/cases/{run.id}", foreign),
-        await harness.get("/v1/boards/sprint/held", foreign),
+        await harness.get("/v1/moderation/queue?board=sprint", foreign),
         await harness.get(f"/v1/submissions/{run.id}", foreign),
     ):
         assert (404, "not-found") == (answer.status, answer.problem)
@@ -163,13 +163,12 @@ async def test_a_decision_needs_a_reason_and_a_held_submission(harness: Harness)
 async def test_held_submissions_are_paged_by_cursor(harness: Harness):
     """Pages follow each other without a gap or a repeat, oldest first."""
     runs = [await a_held_run(harness) for _ in range(5)]
-    token, seen, after = harness.moderator("sprint"), [], 0
-    while True:
-        page = (await harness.get(f"/v1/boards/sprint/held?limit=2&after={after}", token)).body["submissions"]
-        if not page:
-            break
-        seen += [each["submission"] for each in page]
-        after = page[-1]["cursor"]
+    token, seen, path = harness.moderator("sprint"), [], "/v1/moderation/queue?limit=2"
+    cursor = ""
+    while cursor is not None:
+        page = (await harness.get(path + cursor, token)).body
+        seen += [each["submission"] for each in page["cases"]]
+        cursor = f"&cursor={page['next']}" if page["next"] else None
     assert [run.id for run in runs] == seen
 
 
@@ -280,7 +279,7 @@ async def test_F16_each_decision_and_each_listed_case_carries_the_next_version(h
     """The tag of the list, of the case and of a decision's answer can each be sent with the next decision."""
     run, token = await a_held_run(harness), harness.moderator()
     path = f"/v1/moderation/cases/{run.id}"
-    [held] = (await harness.get("/v1/boards/sprint/held", token)).body["submissions"]
+    [held] = (await harness.get("/v1/moderation/queue", token)).body["cases"]
     case = await harness.get(path, token)
     assert held["etag"] == case.headers["ETag"] == case.body["submission"]["etag"]
     approved = await decide_on(harness, f"{path}/approve", token, **{"If-Match": held["etag"]})
@@ -458,6 +457,7 @@ async def test_M02_what_is_not_there_is_not_there_for_moderators_of_everything_e
         ]
         if submission == "nothing":
             harness.edge.catalogue.policies = Policies(boards)
-            answers += [await harness.get("/v1/boards/sprint/held", everything)]
+            shown = await harness.get("/v1/moderation/queue", everything)
+            assert [] == shown.body["cases"]
         assert [(404, "not-found")] * len(answers) == [(each.status, each.problem) for each in answers]
     assert "held" == await harness.state_of(run.id)

@@ -26,7 +26,6 @@ SAME = (
     "unit",
     "sample_size",
     "code",
-    "cursor",
 )
 """What the sample of the page has in common with every newcomer's run that is held on this board."""
 
@@ -50,8 +49,9 @@ async def test_N09_a_moderator_gets_what_the_page_shows(settings: Settings, sand
         run, claim = await harness.played()
         await accept(harness, harness.signed(run, claim))
         await harness.verify(run.id, sandbox=sandbox)
-        answer = (await harness.get("/v1/boards/arcade/held?limit=25", harness.moderator())).body
+        assert 1 == await harness.steward().assess_cases()
+        answer = (await harness.get("/v1/moderation/queue?limit=25", harness.moderator())).body
         decided = await harness.post(f"/v1/moderation/cases/{run.id}/approve", WHY, harness.moderator())
     assert shape(shown) == shape(answer)
-    assert list(claim["stats"]) == list(shown["submissions"][0]["stats"])
+    assert list(claim["stats"]) == list(shown["cases"][0]["stats"])
     assert shape(shown_decision) == shape(decided.body)

@@ -13,7 +13,12 @@ from tests.support.every_route import request_for
 from tests.support.harness import Answer, Harness
 
 OF_MODERATORS = [route for route in ROUTES if route.caller is Caller.MODERATOR]
-OF_ONES_SCOPES = {"/v1/moderation/trail", "/v1/moderation/trail.csv"}
+OF_ONES_SCOPES = {
+    "/v1/moderation/trail",
+    "/v1/moderation/trail.csv",
+    "/v1/moderation/queue",
+    "/v1/moderation/queue/next",
+}
 """Lists that show as much as the scopes of whoever asks have."""
 DEPTH = {role: place for place, role in enumerate(ModeratorRole)}
 REFUSALS = {(401, "token-invalid"), (403, "scope-forbidden")}
@@ -66,7 +71,7 @@ async def test_M01_a_role_does_what_it_may_and_no_more(harness: Harness, route: 
 
 @pytest.mark.parametrize("route", OF_MODERATORS, ids=named)
 async def test_M02_a_role_elsewhere_is_none_here(harness: Harness, route: Route):
-    """To an admin of another board alone, nothing is there but lists of what they may see."""
+    """To an admin of another board alone, nothing is there but what is of their own boards."""
     token = harness.moderator("elsewhere", name="far", role=ModeratorRole.ADMIN)
     answer = await asked(harness, route, token)
     assert (200 if route.path in OF_ONES_SCOPES else 404) == answer.status, answer.raw

@@ -30,6 +30,8 @@ PIECE_OF_SLOTS = "a thousand slots, from one to another"
 LEASES = "a row for each lane and duty, and for each steward: some hundreds, however large the deployment is"
 NEWEST = "the first row from the end of an index"
 FIRST_OF_KIND = "the first row of a kind, from the beginning of its part of an index"
+AUDITED = "the whole ledger is audited"
+LABELS = "a row for each policy file and each reason that something was ever held for"
 WAITING = "what waits, which is its result; an outbox that is not short is what it is to tell"
 
 MEANT = {
@@ -74,6 +76,12 @@ MEANT = {
     "boards.field_filters._PLAYED": ("coarse", OF_BOARD),
     "boards.plays._RUNS": ("range", SPAN),
     "judgement.cases._SCORES": ("sort", OF_ONE),
+    "seals.case_audit._CASES": ("scan", AUDITED),
+    "seals.case_audit._COUNTED": ("scan sort", AUDITED),
+    "seals.case_audit._KEPT": ("scan", LABELS),
+    "moderation.cases._COUNTS": ("scan", LABELS),
+    "moderation.cases._VERSIONS": ("scan", LABELS),
+    "moderation.cases._UNASSESSED": ("scan", "what nobody has assessed yet, of which its index is"),
     "judgement.builds._STATUSES": ("coarse scan", OPERATORS),
     "judgement.builds._OF_BOARD": ("coarse", OPERATORS),
     "judgement.learning._BUILDS": ("coarse", OPERATORS),

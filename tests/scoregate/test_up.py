@@ -266,9 +266,9 @@ def workers_of(stack: Up) -> set[int]:
 
 def held(url: str, token: str) -> list[object]:
     """The held submissions, as the moderator with this token sees them."""
-    asking = Request(f"{url}/v1/boards/arcade/held", headers={"Authorization": f"Bearer {token}"})
+    asking = Request(f"{url}/v1/moderation/queue", headers={"Authorization": f"Bearer {token}"})
     with urlopen(asking) as answer:
-        found: list[object] = json.load(answer)["submissions"]
+        found: list[object] = json.load(answer)["cases"]
         return found
 
 

@@ -250,6 +250,9 @@ def _given(text: str, at: int, name: str) -> str:
         return "100"
     if name in {"upto", "end", "end_ms", "until_ms"}:
         return "510000"
+    if name == "after_order":
+        # From the middle on, the planner looks at the greatest value, which is that of the one row.
+        return "400000"
     kind = re.search(rf"\${at}::(\w+)", text)
     if kind is None and name in {"achieved_at_ms", "after", "before"}:
         return "500000"

@@ -38,7 +38,7 @@ _PARAMETERS: Final = {
     "metadata.{field}": "Only boards with this value in a metadata field that the family declares.",
     "player": "A player id.",
     "moderator": "The name of a moderator's account.",
-    "reason": "The reason of an event, such as `approved`.",
+    "reason": "The reason of an event or a case, such as `approved`.",
     "since": "An instant (RFC 3339): events of then and later.",
     "until": "An instant (RFC 3339): events before it.",
     "invitation": "The token of an invitation: the end of its page's address.",
@@ -66,16 +66,15 @@ _PARAMETERS: Final = {
     "as_of": "An instant (RFC 3339): the board as it stood then, for its moderators.",
     "limit": "The maximum number of entries, up to 100.",
     "radius": "Neighbours on each side, up to 25.",
-    "after": (
-        "`next` of the page before; for held submissions, the last `cursor` of that page; "
-        "for a feed, the id of the last event."
-    ),
+    "after": ("`next` of the page before; for a feed, the id of the last event."),
     "events": "For a feed: some of `standing`, `rank`, `overtaken`, separated by commas.",
     "kind": (
         "For windows, their kind, such as `daily`. For trends, `played` for runs submitted, "
-        "or `improved` for points gained on a player's best."
+        "or `improved` for points gained on a player's best. For cases, `held`, `appeal` or `check`."
     ),
     "span": "`hour` or `day`.",
+    "build": "A build of the game.",
+    "min_age_s": "Only cases that have waited for so many seconds.",
     "mode": "For a feed: `all` for every event, or `newest` for a listener that cannot keep up.",
 }
 
@@ -210,7 +209,7 @@ _IF_MATCH: Final = {
 
 
 def _parameter(name: str, where: str) -> dict[str, Any]:
-    kind = "integer" if name in {"offset", "limit", "radius", "bins"} else "string"
+    kind = "integer" if name in {"offset", "limit", "radius", "bins", "min_age_s"} else "string"
     return {
         "name": name,
         "in": where,

@@ -141,6 +141,18 @@ async def moderator_of(request: web.Request, ability: Ability, board: str | None
     raise Problem(ProblemType.NOT_FOUND, "there is nothing here that this credential may moderate")
 
 
+async def moderator_anywhere(request: web.Request, ability: Ability) -> Moderator:
+    """Return the moderator who sent the request, with the ability on some board.
+
+    Raises `token-invalid`, `csrf`, and `scope-forbidden` if they have it nowhere.
+    """
+    moderator = (await moderator_credential(request)).moderator
+    if moderator.scopes(ability):
+        return moderator
+    _note_attempt(request, moderator.name, "moderator")
+    raise Problem(ProblemType.SCOPE_FORBIDDEN, f"this needs the role `{ability.role}` on some board")
+
+
 async def moderator_credential(request: web.Request) -> Credential:
     """Return the credential of the moderator who sent the request.
 

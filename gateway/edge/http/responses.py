@@ -263,6 +263,5 @@ def held_submission(
         meaning=submission.reason.meaning,
         findings=[finding_shown(finding) for finding in (*submission.findings, *replay_findings)],
         received_at=rfc3339(submission.received_at_ms),
-        cursor=submission.seq,
         etag=etag(version),
     )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from aiohttp import web
 
 from gateway.edge.auth.moderators import Ability, Moderator
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.preconditions import etag
-from gateway.edge.http.request import board_of, moderator_of, whole_number
+from gateway.edge.http.request import moderator_of
 from gateway.edge.http.responses import finding_shown, held_submission, json_response
 from gateway.edge.moderation.playback import playback_shown
 from gateway.edge.problems import Problem, ProblemType
@@ -24,33 +24,6 @@ from gateway.ledger.submission_rows import findings_from
 from gateway.runtime.clock import rfc3339
 from policies.errors import RecordingLost
 from policies.loader import Board
-
-PAGE_LIMIT: Final = 100
-
-
-async def list_held(request: web.Request) -> web.Response:
-    """Return a page of held submissions, oldest first."""
-    edge, board = request.app[EDGE], await board_of(request)
-    await moderator_of(request, Ability.READ, board.name)
-    # Not signed, unlike the cursors of other lists: it is the number of a submission, and every number is a
-    # place in the one order that there is.
-    after = whole_number(request, "after", 0, 0, 10**15)
-    count = whole_number(request, "limit", 25, 1, PAGE_LIMIT)
-    held = await edge.ledger.read(
-        queries.held_submissions(board.name, after=after, count=count), ReadKind.MODERATION
-    )
-    ids = [submission.submission_id for submission in held]
-    replay_findings = await edge.ledger.read(queries.replay_findings(ids), ReadKind.MODERATION)
-    versions = await edge.ledger.read(cases.versions(ids), ReadKind.MODERATION)
-    shown = [
-        held_submission(
-            submission,
-            replay_findings.get(submission.submission_id, ()),
-            versions[submission.submission_id],
-        )
-        for submission in held
-    ]
-    return json_response(outcomes.HeldPage(board=board.name, submissions=shown))
 
 
 async def show_case(request: web.Request) -> web.Response:

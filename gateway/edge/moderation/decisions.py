@@ -22,10 +22,11 @@ from gateway.ledger.records import StoredSubmission
 from gateway.runtime.telemetry import Event, logger
 from gateway.settlement.case_decisions import SECOND_APPROVAL, CaseRequest, settle_case
 from gateway.settlement.case_history import CaseHistory, has_open_appeal, standing_event
+from gateway.settlement.held_cases import MODERATOR
 from gateway.settlement.settle import Decision
-from gateway.settlement.undoing import MODERATOR, inverse_of
+from gateway.settlement.undoing import inverse_of
 from policies.decision_codes import OTHER, QUESTION, DecisionKind
-from policies.errors import CaseOvertaken, NotTheirs, SeniorNeeded, StateConflict
+from policies.errors import CaseClaimed, CaseOvertaken, NotTheirs, SeniorNeeded, StateConflict
 from policies.loader import Board
 from policies.moderation import Moderation
 from policies.vocabulary import Reason, State
@@ -107,7 +108,8 @@ async def decide_case(
     """Make a decision, and return its answer; the same decision on the same version has the same answer.
 
     Raises `schema-violation`, `self-approval`, `scope-forbidden`, `precondition-failed` if something else
-    changed the case, and `state-conflict` if its state forbids the decision.
+    changed the case, `case-claimed` if another moderator is in it, and `state-conflict` if its state forbids
+    the decision.
     """
     detail = detail_of(board.policy.moderation, asked)
     history = await _history(edge, submission)
@@ -128,7 +130,11 @@ async def decide_case(
 
 
 def _refusal(conflict: StateConflict) -> Problem:
-    kinds = {NotTheirs: ProblemType.SELF_APPROVAL, SeniorNeeded: ProblemType.SCOPE_FORBIDDEN}
+    kinds = {
+        NotTheirs: ProblemType.SELF_APPROVAL,
+        SeniorNeeded: ProblemType.SCOPE_FORBIDDEN,
+        CaseClaimed: ProblemType.CASE_CLAIMED,
+    }
     return Problem(kinds.get(type(conflict), ProblemType.STATE_CONFLICT), str(conflict))
 
 

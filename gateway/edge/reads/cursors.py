@@ -116,8 +116,10 @@ class Cursors:
         Raises `schema-violation` for a text that is no cursor of this list.
         """
         text = request.query.get(parameter)
-        if text is None:
-            return None
+        return None if text is None else self.place_of(text, listed, parameter)
+
+    def place_of(self, text: str, listed: Listed, parameter: str = "cursor") -> list[Any]:
+        """Return the place that `next_of` was given for this list. Raises `schema-violation`."""
         try:
             place: list[Any] = orjson.loads(self.content_of(text, orjson.dumps(listed)))
         except ValueError:

@@ -22,7 +22,6 @@ WITHOUT_STANDINGS: Final = frozenset(
         "/v1/boards/{board}",
         "/v1/boards/{board}/assets/{digest}",
         "/v1/boards/{board}/details",
-        "/v1/boards/{board}/held",
         "/v1/boards/{board}/join",
         "/v1/boards/{board}/players/{player}/memberships",
         "/v1/boards/{board}/statistics",

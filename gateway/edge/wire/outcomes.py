@@ -224,15 +224,7 @@ class HeldSubmission(Answer):
     meaning: str
     findings: list[FindingShown]
     received_at: str
-    cursor: int
     etag: str
-
-
-class HeldPage(Answer):
-    """Held submissions, oldest first; the next page is `after` = the last cursor."""
-
-    board: str
-    submissions: list[HeldSubmission]
 
 
 class EventShown(Answer):

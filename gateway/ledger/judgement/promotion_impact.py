@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from sqlalchemy import bindparam, select
 
-from gateway.ledger.queries import load_submission
-from gateway.ledger.records import OutboxRow, StoredSubmission
+from gateway.ledger.queries import load_submission, replay_findings
+from gateway.ledger.records import StoredSubmission
 from gateway.ledger.schema import standings
 from gateway.ledger.standings.folds import CountChange, SlotContent, read_slot, with_one_more
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.fields import SortOrder
 from policies.ranking import BoardPlace, Ranking, ReachedScore
-from policies.vocabulary import SCORE_LIMIT, Severity
+from policies.vocabulary import SCORE_LIMIT, Finding, Severity
 from policies.windows import calendar_of
 from validators.verification_priority import PromotionImpact, expected_harm
 
@@ -27,6 +27,25 @@ _LAST_OF_TOP = Query(
     .offset(bindparam("before"))
     .limit(1)
 )
+
+
+class WaitingRow(Protocol):
+    """A submission that waits for a worker or a moderator."""
+
+    @property
+    def seq(self) -> int:
+        """The number of its row."""
+        ...
+
+    @property
+    def submission_id(self) -> str:
+        """The submission's id."""
+        ...
+
+    @property
+    def board(self) -> str:
+        """The board's name."""
+        ...
 
 
 class _WindowImpact(NamedTuple):
@@ -119,25 +138,33 @@ def impact_of(ranking: Ranking, submission: StoredSubmission, top: int) -> Opera
 
 
 def harms_of(
-    rows: Sequence[OutboxRow], rankings: Mapping[str, Ranking], tops: Mapping[str, int]
+    rows: Sequence[WaitingRow],
+    rankings: Mapping[str, Ranking],
+    tops: Mapping[str, int],
+    *,
+    with_replays: bool = False,
 ) -> Operation[dict[int, int]]:
     """Return the expected harm of each row's submission, by the rows' sequence numbers.
 
-    The harm is 0 on a board without a ranking, which has no standings to suffer.
+    The harm is 0 on a board without a ranking, which has no standings to suffer. `with_replays` the findings
+    of replays count too.
     """
 
     async def work(tx: Transaction) -> dict[int, int]:
         harms = dict.fromkeys((row.seq for row in rows), 0)
+        ids = [row.submission_id for row in rows] if with_replays else []
+        found = await replay_findings(ids)(tx)
         for row in rows:
             submission = await load_submission(tx, row.submission_id)
             if submission and row.board in rankings:
                 impact = await impact_in(tx, rankings[row.board], submission, tops[row.board])
-                harms[row.seq] = expected_harm(impact, is_flagged=is_flagged(submission))
+                flagged = is_flagged((*submission.findings, *found.get(row.submission_id, ())))
+                harms[row.seq] = expected_harm(impact, is_flagged=flagged)
         return harms
 
     return work
 
 
-def is_flagged(submission: StoredSubmission) -> bool:
+def is_flagged(findings: Sequence[Finding]) -> bool:
     """Return whether a finding is more than a note."""
-    return any(finding.severity is not Severity.NOTE for finding in submission.findings)
+    return any(finding.severity is not Severity.NOTE for finding in findings)

@@ -14,6 +14,7 @@ from gateway.ledger.schema.archive_tables import (
 )
 from gateway.ledger.schema.base import SCHEMA_VERSION, Int64, Text, is_known, metadata
 from gateway.ledger.schema.board_tables import board_duties, board_fields, boards, family_openings
+from gateway.ledger.schema.case_tables import case_counts, case_passes, cases
 from gateway.ledger.schema.derived_tables import (
     achievements,
     board_counts,
@@ -87,6 +88,9 @@ __all__ = [
     "board_fields",
     "boards",
     "build_changes",
+    "case_counts",
+    "case_passes",
+    "cases",
     "commitments",
     "deliveries",
     "events",

@@ -13,6 +13,7 @@ from gateway.ledger.boards.board_life import check_boards
 from gateway.ledger.ledger import LedgerReads
 from gateway.ledger.schema import events, submissions
 from gateway.ledger.seals import chain
+from gateway.ledger.seals.case_audit import check_cases
 from gateway.ledger.seals.chain import LOWEST, NOTHING, PAGE, Leaf, Seal
 from gateway.ledger.seals.signing_keys import PublicKeys
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
@@ -72,7 +73,7 @@ async def audit(ledger: LedgerReads, keys: PublicKeys) -> AuditReport:
     """Audit the ledger, and return what it has. Raises LedgerTampered with the first fault.
 
     The audit compares events with their seals in order, looks for gaps in the unsealed ones, and compares the
-    states of submissions with their last events, and boards of families with all of theirs.
+    states of submissions with their last events and their cases, and boards of families with all of theirs.
     """
     try:
         return await _audit(ledger, keys)
@@ -104,7 +105,9 @@ async def _audit(ledger: LedgerReads, keys: PublicKeys) -> AuditReport:
         await _check_events(ledger, seal, leaves)
         count, sealed_to, previous = count + 1, seal.last_seq, seal.digest
     newest = await _check_unsealed(leaves, sealed_to)
-    return AuditReport(newest, count, sealed_to, await _check_states(ledger), await check_boards(ledger))
+    states = await _check_states(ledger)
+    await check_cases(ledger)
+    return AuditReport(newest, count, sealed_to, states, await check_boards(ledger))
 
 
 async def check_checkpoints(ledger: LedgerReads, keys: PublicKeys, lines: Iterable[bytes]) -> int:

@@ -75,11 +75,11 @@ async def test_a_player_who_asks_for_moderation_fills_no_log(
     monkeypatch.setattr(reading, "_attempts", LocalLimiter(now_ns=lambda: now_ns[0]))
     token = await harness.new_player()
     with logged(reading) as lines:
-        refused = [await harness.get("/v1/boards/sprint/held", token) for _ in range(62)]
+        refused = [await harness.get("/v1/moderation/queue", token) for _ in range(62)]
         assert {403} == {each.status for each in refused}
         assert 60 == len(lines_of(lines, "refused"))
         now_ns[0] += 60 * 10**9
-        await harness.get("/v1/boards/sprint/held", token)
+        await harness.get("/v1/moderation/queue", token)
     told = lines_of(lines, "refused")
     assert 61 == len(told)
     assert ("player", "GET", "warning") == tuple(told[0][name] for name in ("role", "method", "log_level"))

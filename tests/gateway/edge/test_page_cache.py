@@ -128,7 +128,7 @@ async def test_what_is_not_public_is_not_kept_by_anybody(harness: Harness):
     answers = [
         await harness.get(f"{VAULT}/entries?friends=true", token),
         await harness.get("/v1/friends", token),
-        await harness.get(f"{VAULT}/held", harness.moderator()),
+        await harness.get("/v1/moderation/queue", harness.moderator()),
         await harness.get(f"{VAULT}/entries?as_of=2026-01-01T00:00:00Z", harness.moderator()),
         await harness.get("/livez"),
         await harness.get(f"{VAULT}/entries/nobody"),

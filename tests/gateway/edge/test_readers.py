@@ -105,7 +105,7 @@ async def test_a_player_without_an_entry_is_not_ranked(harness: Harness, path: s
     assert (404, "not-found", False) == (answer.status, answer.problem, answer.body["ranked"])
 
 
-@pytest.mark.parametrize("path", ["", "/entries", "/entries/p1", "/entries/p1/around", "/live", "/held"])
+@pytest.mark.parametrize("path", ["", "/entries", "/entries/p1", "/entries/p1/around", "/live"])
 async def test_a_board_that_is_not_there_is_not_found(harness: Harness, path: str):
     """404 without the member that speaks of players."""
     answer = await harness.get(f"/v1/boards/nothing{path}", harness.moderator())

@@ -1,7 +1,8 @@
 """The fourth schema: the moderators' desk.
 
 Indexes find the submissions of a player, and the events that a moderator caused. Moderators have accounts, whose
-changes are events; their sessions, invitations and tokens come and go, and are stored as digests.
+changes are events; their sessions, invitations and tokens come and go, and are stored as digests. Submissions
+that wait for a moderator are cases, with a row for each that is held already.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ Text = PlainText().with_variant(PlainText(collation="C"), "postgresql")
 
 def _required(name: str, kind: object, **options: object) -> Column[object]:
     return Column(name, kind, nullable=False, **options)  # type: ignore[arg-type]
+
+
+def _partial(name: str, *columns: str, where: str) -> Index:
+    return Index(name, *columns, sqlite_where=text(where), postgresql_where=text(where))
 
 
 Table(
@@ -93,26 +98,116 @@ Table(
     sqlite_with_rowid=False,
 )
 
+Table(
+    "cases",
+    metadata,
+    Column("submission_id", Text, primary_key=True),
+    _required("seq", Int64),
+    _required("board", Text),
+    _required("label", Text),
+    _required("player", Text),
+    _required("build", Text),
+    _required("kind", Text),
+    _required("reason", Text),
+    _required("harm", Int64),
+    _required("opened_at_ms", Int64),
+    _required("order_key", Int64),
+    _required("claimed_by", Text),
+    _required("claimed_until_ms", Int64),
+    _required("waits_until_ms", Int64),
+    _required("not_for", Text),
+    _required("cannot_tell", Int64),
+    _required("needs_senior", Int64),
+    Index("cases_in_order", "order_key", "seq"),
+    Index("cases_of_label", "label", "order_key", "seq"),
+    Index("cases_of_board", "board", "order_key", "seq"),
+    Index("cases_of_player", "player", "order_key", "seq"),
+    Index("cases_by_age", "label", "opened_at_ms"),
+    _partial("cases_unassessed", "seq", where="harm < 0"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+Table(
+    "case_counts",
+    metadata,
+    Column("label", Text, primary_key=True),
+    Column("reason", Text, primary_key=True),
+    _required("cases", Int64),
+    _required("version", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+Table(
+    "case_passes",
+    metadata,
+    Column("submission_id", Text, primary_key=True),
+    Column("moderator", Text, primary_key=True),
+    _required("until_ms", Int64),
+    _required("could_not_tell", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+_LABELS: Final = {
+    "sqlite": "substr(s.board, 1, instr(s.board || '.', '.') - 1)",
+    "postgresql": "split_part(s.board, '.', 1)",
+}
+"""The name of a board's policy file: what comes before the first dot."""
+
+_OPEN_CASES: Final = """
+INSERT INTO cases (
+    submission_id, seq, board, label, player, build, kind, reason, harm, opened_at_ms, order_key, claimed_by,
+    claimed_until_ms, waits_until_ms, not_for, cannot_tell, needs_senior
+)
+SELECT
+    s.submission_id, s.seq, s.board, {label}, s.player, s.build, 'held', s.reason, -1, e.at_ms, e.at_ms, '',
+    0, 0, '', 0, 0
+FROM submissions s
+JOIN events e ON e.seq = (SELECT max(seq) FROM events WHERE submission_id = s.submission_id)
+WHERE s.state = 'held'
+"""
+
+_COUNT_CASES: Final = (
+    "INSERT INTO case_counts (label, reason, cases, version) "
+    "SELECT label, reason, count(*), 0 FROM cases GROUP BY label, reason"
+)
+
 _BY_MODERATOR: Final = text("actor LIKE 'moderator:%'")
 
 _UPDATES: Final = {
+    "cases": "reason, harm, order_key, claimed_by, claimed_until_ms, waits_until_ms, not_for, cannot_tell, "
+    "needs_senior",
+    "case_counts": "cases, version",
+    "case_passes": "until_ms, could_not_tell",
     "moderators": "players, password, second_factor, second_factor_step, disabled_at_ms, version",
     "invitations": "digest, expires_at_ms",
     "moderator_sessions": "used_at_ms",
 }
 """The columns that the application may change."""
 
-_DELETED: Final = ("moderator_grants", "invitations", "moderator_sessions", "api_tokens")
+_DELETED: Final = (
+    "cases",
+    "case_passes",
+    "moderator_grants",
+    "invitations",
+    "moderator_sessions",
+    "api_tokens",
+)
 """The tables from which the application may take rows away."""
 
 
 def upgrade() -> None:
-    """Add the tables of moderators, and the indexes of what they look for."""
+    """Add the tables of moderators and cases, and the indexes of what they look for."""
     metadata.create_all(op.get_bind(), checkfirst=False)
     op.create_index("submissions_of_player", "submissions", ["player", "seq"])
     _add_index("events_by_moderator", ["actor", "seq"])
     _add_index("events_by_moderators", ["seq"])
-    if op.get_context().dialect.name == "postgresql":
+    dialect = op.get_context().dialect.name
+    op.get_bind().exec_driver_sql(_OPEN_CASES.format(label=_LABELS[dialect]))
+    op.get_bind().exec_driver_sql(_COUNT_CASES)
+    if dialect == "postgresql":
         _grant()
 
 

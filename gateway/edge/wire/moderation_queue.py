@@ -1,0 +1,57 @@
+"""The answers about the moderators' queue, and about who is in a case."""
+
+from __future__ import annotations
+
+from gateway.edge.wire.fields import Answer
+from gateway.edge.wire.outcomes import HeldSubmission
+
+
+class CaseClaim(Answer):
+    """The moderator who is in a case, and until when if they do nothing more with it."""
+
+    by: str
+    until: str
+
+
+class QueuedCase(HeldSubmission):
+    """A submission in the queue.
+
+    `kind` is `held`, `appeal` or `check`. `harm` is what it could do if it were a lie, from 0 to 16; null
+    until a steward has assessed it. `claim` is who is in it now. `cannot_tell` counts moderators who could
+    not tell, and with `needs_senior` a senior has to. `waits_until` is set while the player is asked
+    something.
+    """
+
+    kind: str
+    harm: int | None
+    opened_at: str
+    waiting_s: int
+    claim: CaseClaim | None
+    cannot_tell: int
+    needs_senior: bool
+    waits_until: str | None
+
+
+class QueueShown(Answer):
+    """Cases in the order of the queue, and the cursor of the next page, null at the end.
+
+    A page may be short, or empty, and have a next one: a page looks at so many cases and no more.
+    """
+
+    cases: list[QueuedCase]
+    next: str | None
+
+
+class NextCase(Answer):
+    """The case that the moderator is in now, null if there is none to be offered."""
+
+    case: QueuedCase | None
+
+
+class CaseHolding(Answer):
+    """Who is in a case now, and how many could not tell."""
+
+    submission: str
+    claim: CaseClaim | None
+    cannot_tell: int
+    needs_senior: bool

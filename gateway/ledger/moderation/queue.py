@@ -1,0 +1,177 @@
+"""The queue: cases in order, across the boards, families or everything that a moderator reaches.
+
+Each page reads a bounded part of an index for each scope and merges them. What the filters leave out is
+passed over: a page that has read WALK cases ends there, and tells the place at which the next one begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import bindparam, tuple_
+
+from gateway.ledger.moderation.cases import CASE, CaseKind, StoredCase, case_from
+from gateway.ledger.moderation.claims import EVERYTHING, Claimant, is_free, passed_by, reaches
+from gateway.ledger.schema import Int64, cases
+from gateway.ledger.transaction import Operation, Query, Transaction
+from gateway.runtime.telemetry import label_of
+
+WALK: Final = 1_000
+"""The cases that one page reads, before it ends without being full."""
+
+OFFERED: Final = 8
+"""Most cases that a search for the next one returns, for moderators who ask at the same time."""
+
+_c = cases.c
+_behind = tuple_(_c.order_key, _c.seq) > tuple_(
+    bindparam("after_order", type_=Int64), bindparam("after", type_=Int64)
+)
+_page = CASE.where(_behind).order_by(_c.order_key, _c.seq).limit(bindparam("count"))
+_IN_ORDER = Query(_page)
+_OF_LABEL = Query(_page.where(_c.label == bindparam("label")))
+_OF_BOARD = Query(_page.where(_c.board == bindparam("board")))
+_OF_PLAYER = Query(_page.where(_c.player == bindparam("player")))
+
+
+class QueuePlace(NamedTuple):
+    """A place in the queue, behind which a page begins."""
+
+    order_key: int
+    seq: int
+
+
+BEGINNING: Final = QueuePlace(-(2**62), 0)
+
+
+class QueueFilter(NamedTuple):
+    """Which cases of the queue are wanted. None, and no time, leave nothing out."""
+
+    board: str | None = None
+    label: str | None = None
+    reason: str | None = None
+    player: str | None = None
+    build: str | None = None
+    kind: CaseKind | None = None
+    opened_by_ms: int | None = None
+
+    def takes(self, case: StoredCase) -> bool:
+        """Return whether a case is wanted."""
+        return (
+            self.board in (None, case.board)
+            and self.label in (None, case.label)
+            and self.reason in (None, case.reason)
+            and self.player in (None, case.player)
+            and self.build in (None, case.build)
+            and self.kind in (None, case.kind)
+            and (self.opened_by_ms is None or case.opened_at_ms <= self.opened_by_ms)
+        )
+
+
+class QueuePage(NamedTuple):
+    """Cases in order, and the place behind which the next page begins, None at the end."""
+
+    cases: list[StoredCase]
+    next: QueuePlace | None
+
+
+class _QueueSource(NamedTuple):
+    """A part of an index in the order of the queue."""
+
+    query: Query
+    values: dict[str, Any]
+
+
+def queue_page(
+    scopes: frozenset[str], wanted: QueueFilter, after: QueuePlace = BEGINNING, *, count: int
+) -> Operation[QueuePage]:
+    """Return wanted cases of these scopes behind a place, in the order of the queue."""
+
+    async def work(tx: Transaction) -> QueuePage:
+        return await _walk(tx, scopes, wanted, after, count=count)
+
+    return work
+
+
+def free_cases(
+    scopes: frozenset[str], wanted: QueueFilter, claimant: Claimant, after: QueuePlace, *, now_ms: int
+) -> Operation[QueuePage]:
+    """Return the first wanted cases behind a place that a moderator may be offered, OFFERED at most.
+
+    Like a page, it may end early.
+    """
+
+    async def work(tx: Transaction) -> QueuePage:
+        page = await _walk(tx, scopes, wanted, after, count=WALK)
+        free = [case for case in page.cases if is_free(case, claimant, now_ms=now_ms)]
+        passed = await passed_by(tx, [case.submission_id for case in free], claimant.name, now_ms=now_ms)
+        offered = [case for case in free if case.submission_id not in passed]
+        if len(offered) <= OFFERED:
+            return QueuePage(offered, page.next)
+        last = offered[OFFERED - 1]
+        return QueuePage(offered[:OFFERED], QueuePlace(last.order_key, last.seq))
+
+    return work
+
+
+async def _walk(
+    tx: Transaction, scopes: frozenset[str], wanted: QueueFilter, after: QueuePlace, *, count: int
+) -> QueuePage:
+    sources = _sources(scopes, wanted)
+    found: list[StoredCase] = []
+    read, place, chunk = 0, after, min(count, WALK // 10) + 1
+    while sources and read < WALK:
+        rows, border = await _merged(tx, sources, place, count=chunk)
+        read, chunk = read + len(sources) * chunk, chunk * 2
+        for case in rows:
+            place = QueuePlace(case.order_key, case.seq)
+            if reaches(scopes, case.board) and wanted.takes(case):
+                found.append(case)
+            if len(found) == count:
+                return QueuePage(found, place)
+        if border is None:
+            return QueuePage(found, None)
+    return QueuePage(found, place if sources else None)
+
+
+async def _merged(
+    tx: Transaction, sources: Sequence[_QueueSource], place: QueuePlace, *, count: int
+) -> tuple[list[StoredCase], QueuePlace | None]:
+    """Return the next cases of all sources in order, and the last of them, None if no source has more."""
+    rows: dict[int, StoredCase] = {}
+    border: QueuePlace | None = None
+    for query, values in sources:
+        page = [
+            case_from(row)
+            for row in await tx.rows(
+                query, **values, after_order=place.order_key, after=place.seq, count=count
+            )
+        ]
+        rows |= {case.seq: case for case in page}
+        if len(page) == count:
+            last = QueuePlace(page[-1].order_key, page[-1].seq)
+            border = last if border is None else min(border, last)
+    merged = sorted(rows.values(), key=lambda case: (case.order_key, case.seq))
+    if border is not None:  # behind it, a source may have more that was not read
+        merged = [case for case in merged if (case.order_key, case.seq) <= border]
+    return merged, border
+
+
+def _sources(scopes: frozenset[str], wanted: QueueFilter) -> list[_QueueSource]:
+    """Return the parts of indexes that have all wanted cases of the scopes: the narrowest that there are."""
+    if wanted.player is not None:
+        return [_QueueSource(_OF_PLAYER, {"player": wanted.player})]
+    if wanted.board is not None:
+        return [_QueueSource(_OF_BOARD, {"board": wanted.board})] if reaches(scopes, wanted.board) else []
+    if EVERYTHING in scopes or (wanted.label is not None and wanted.label in scopes):
+        if wanted.label is None:
+            return [_QueueSource(_IN_ORDER, {})]
+        return [_QueueSource(_OF_LABEL, {"label": wanted.label})]
+    boards = {scope for scope in scopes if "." in scope and label_of(scope) not in scopes}
+    labels = {scope for scope in scopes if "." not in scope}
+    if wanted.label is not None:
+        boards, labels = {board for board in boards if label_of(board) == wanted.label}, set()
+    return [
+        *(_QueueSource(_OF_LABEL, {"label": label}) for label in sorted(labels)),
+        *(_QueueSource(_OF_BOARD, {"board": board}) for board in sorted(boards)),
+    ]

@@ -1,0 +1,66 @@
+"""Tables of cases: what waits for moderators, and who is in it."""
+
+from __future__ import annotations
+
+from sqlalchemy import Column, Index, Table
+
+from gateway.ledger.schema.base import Int64, Text, metadata, partial_index, required
+
+cases = Table(
+    "cases",
+    metadata,
+    Column("submission_id", Text, primary_key=True),
+    required("seq", Int64),
+    required("board", Text),
+    required("label", Text),
+    required("player", Text),
+    required("build", Text),
+    required("kind", Text),
+    required("reason", Text),
+    required("harm", Int64),
+    required("opened_at_ms", Int64),
+    required("order_key", Int64),
+    required("claimed_by", Text),
+    required("claimed_until_ms", Int64),
+    required("waits_until_ms", Int64),
+    required("not_for", Text),
+    required("cannot_tell", Int64),
+    required("needs_senior", Int64),
+    Index("cases_in_order", "order_key", "seq"),
+    Index("cases_of_label", "label", "order_key", "seq"),
+    Index("cases_of_board", "board", "order_key", "seq"),
+    Index("cases_of_player", "player", "order_key", "seq"),
+    Index("cases_by_age", "label", "opened_at_ms"),
+    partial_index("cases_unassessed", "seq", where="harm < 0"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+"""Submissions that wait for a moderator, written and removed with the events that hold and end them.
+
+`seq` is the submission's, `label` the name of its policy file. The queue is in the order of `order_key`,
+which does not change once the harm is assessed. `not_for` is a moderator who may not have the case, or ''.
+"""
+
+case_counts = Table(
+    "case_counts",
+    metadata,
+    Column("label", Text, primary_key=True),
+    Column("reason", Text, primary_key=True),
+    required("cases", Int64),
+    required("version", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+"""How many cases there are of each policy file and reason. Every change of one of them raises the version."""
+
+case_passes = Table(
+    "case_passes",
+    metadata,
+    Column("submission_id", Text, primary_key=True),
+    Column("moderator", Text, primary_key=True),
+    required("until_ms", Int64),
+    required("could_not_tell", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+"""Cases that a moderator left to others: until then they are not offered to this one again."""

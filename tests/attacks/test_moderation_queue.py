@@ -1,0 +1,194 @@
+"""The moderators' queue over HTTP: who sees what of it, and who gets which case."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from gateway.ledger.moderation.claims import CLAIM_MS
+from policies.vocabulary import State
+from tests.attacks.test_moderation import a_held_run, decide
+from tests.support.harness import Answer, Harness
+from tests.support.ledger import new_submission
+
+QUEUE = "/v1/moderation/queue"
+
+
+async def listed(harness: Harness, token: str, query: str = "") -> list[str]:
+    """The ids of a page of the queue."""
+    answer = await harness.get(QUEUE + query, token)
+    assert 200 == answer.status, answer.body
+    return [case["submission"] for case in answer.body["cases"]]
+
+
+async def take(harness: Harness, token: str, query: str = "") -> str | None:
+    """The id of the case that is next for a moderator."""
+    answer = await harness.post(f"{QUEUE}/next{query}", None, token)
+    assert 200 == answer.status, answer.body
+    return answer.body["case"] and answer.body["case"]["submission"]
+
+
+async def touch(harness: Harness, submission: str, verb: str, token: str | None) -> Answer:
+    return await harness.post(f"/v1/moderation/cases/{submission}/{verb}", None, token)
+
+
+@pytest.mark.parametrize("verb", ["claim", "release", "skip", "cannot-tell"])
+async def test_M01_only_moderators_hold_cases(harness: Harness, verb: str):
+    """Players and strangers change nothing, and neither ask for the next one nor see the queue."""
+    run = await a_held_run(harness)
+    for token, status in ((None, 401), (run.token, 403)):
+        assert status == (await touch(harness, run.id, verb, token)).status
+        assert status == (await harness.post(f"{QUEUE}/next", None, token)).status
+        assert status == (await harness.get(QUEUE, token)).status
+    assert 200 == (await touch(harness, run.id, verb, harness.moderator())).status
+
+
+async def test_M02_the_queue_is_that_of_the_moderators_own_boards(harness: Harness):
+    """Boards, families and everything; what is out of reach is as if it was not there, also for claims and filters."""
+    for name, board in (("a", "sprint"), ("b", "arcade"), ("c", "track.monza"), ("d", "track.imola")):
+        await harness.edge.ledger.append(new_submission(name, board=board, state=State.HELD))
+    sprint, both = harness.moderator("sprint"), harness.moderator("sprint", "arcade")
+    assert ["a"] == await listed(harness, sprint)
+    assert ["a", "b"] == await listed(harness, both) == await listed(harness, harness.moderator())
+    for foreign, submission in ((harness.moderator("other"), "a"), (sprint, "b")):
+        for verb in ("claim", "release", "skip", "cannot-tell"):
+            answer = await touch(harness, submission, verb, foreign)
+            assert (404, "not-found") == (answer.status, answer.problem)
+    for query in ("?board=arcade", "?family=arcade", "?family=track", "?board=track.monza"):
+        for answer in (
+            await harness.get(QUEUE + query, sprint),
+            await harness.post(f"{QUEUE}/next{query}", None, sprint),
+        ):
+            assert (404, "not-found") == (answer.status, answer.problem)
+    assert [] == await listed(harness, harness.moderator("other"))
+    assert ["a", None] == [await take(harness, sprint), await take(harness, sprint)]
+
+
+async def test_M03_two_moderators_get_two_cases_and_a_third_none(harness: Harness):
+    """At the same moment; each sees who is in which, and a decision on another's case is refused."""
+    runs = {run.id: run for run in [await a_held_run(harness) for _ in range(2)]}
+    names = ("mara", "noor", "odo")
+    tokens = [harness.moderator(name=name) for name in names]
+    got = await asyncio.gather(*(take(harness, token) for token in tokens))
+    assert set(runs) == set(filter(None, got))
+    assert 1 == got.count(None)
+    cases = (await harness.get(QUEUE, tokens[0])).body["cases"]
+    assert {(name, case) for name, case in zip(names, got, strict=True) if case} == {
+        (each["claim"]["by"], each["submission"]) for each in cases
+    }
+    [_, stranger] = [token for token, case in zip(tokens, got, strict=True) if case != cases[0]["submission"]]
+    run = cases[0]["submission"]
+    refused = [await touch(harness, run, verb, stranger) for verb in ("claim", "cannot-tell")]
+    refused += [await decide(harness, runs[run], verb, stranger) for verb in ("approve", "reject")]
+    assert [(409, "case-claimed")] * 4 == [(each.status, each.problem) for each in refused]
+    assert "held" == await harness.state_of(run)
+
+
+async def test_M03_a_claim_ends_by_itself(harness: Harness):
+    """Whoever left the desk without a word keeps nobody from deciding for longer than the lease."""
+    run, mara, noor = await a_held_run(harness), harness.moderator(), harness.moderator(name="noor")
+    assert run.id == await take(harness, mara)
+    assert 409 == (await touch(harness, run.id, "claim", noor)).status
+    harness.clock.shift(CLAIM_MS // 1000)
+    noor = harness.moderator(name="noor")
+    assert (None, run.id) == (
+        (await harness.get(QUEUE, noor)).body["cases"][0]["claim"],
+        await take(harness, noor),
+    )
+    assert 200 == (await decide(harness, run, "approve", noor)).status
+
+
+async def test_M10_a_case_that_was_decided_is_no_case_any_more(harness: Harness):
+    """It cannot be claimed, skipped or doubted; the list and the next one do without it."""
+    run, token = await a_held_run(harness), harness.moderator()
+    assert 200 == (await touch(harness, run.id, "claim", token)).status
+    assert 200 == (await decide(harness, run, "reject", token)).status
+    for verb in ("claim", "release", "skip", "cannot-tell"):
+        answer = await touch(harness, run.id, verb, token)
+        assert (409, "state-conflict") == (answer.status, answer.problem)
+    assert ([], None) == (await listed(harness, token), await take(harness, token))
+
+
+async def test_M05_nobody_holds_the_case_of_their_own_run(harness: Harness):
+    """Nor is it offered to them; to others it is."""
+    run = await a_held_run(harness)
+    own = harness.moderator(name=run.player)
+    for verb in ("claim", "cannot-tell"):
+        answer = await touch(harness, run.id, verb, own)
+        assert (403, "self-approval") == (answer.status, answer.problem)
+    assert (None, run.id) == (await take(harness, own), await take(harness, harness.moderator()))
+
+
+async def test_the_case_that_could_do_most_harm_is_first(harness: Harness):
+    """What would enter the top before what would not; each hour of waiting counts as much as a unit of harm."""
+    token = harness.moderator()
+    first = await a_held_run(harness)
+    assert 200 == (await decide(harness, first, "approve", token)).status
+    ledger, now_ms = harness.edge.ledger, harness.clock()
+    for name, score, waited_h in (("waited", 1, 7), ("worst", 500, 0), ("no best", 1, 0)):
+        at_ms = now_ms - waited_h * 3_600_000
+        run = new_submission(
+            name, board="sprint", player=first.player, score=score, state=State.HELD, at_ms=at_ms
+        )
+        await ledger.append(run._replace(achieved_at_ms=now_ms))
+    assert 3 == await harness.steward().assess_cases()
+    assert 0 == await harness.steward().assess_cases()
+    cases = (await harness.get(QUEUE, token)).body["cases"]
+    assert [("waited", 0), ("worst", 4), ("no best", 0)] == [
+        (each["submission"], each["harm"]) for each in cases
+    ]
+    assert 7 * 3600 <= cases[0]["waiting_s"] < 7 * 3600 + 60
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", ["a", "b", "c", "d"]),
+        ("?board=arcade", ["c"]),
+        ("?family=sprint", ["a", "b", "d"]),
+        ("?player=bob", ["b", "c"]),
+        ("?build=b-2", ["d"]),
+        ("?reason=accepted", ["a", "b", "c", "d"]),
+        ("?reason=similarity", None),
+        ("?reason=recording-similar", []),
+        ("?kind=held", ["a", "b", "c", "d"]),
+        ("?kind=nothing", None),
+        ("?min_age_s=60", ["a"]),
+        ("?player=bob&board=sprint", ["b"]),
+        ("?player=", None),
+        ("?min_age_s=-1", None),
+        ("?limit=101", None),
+        ("?cursor=x", None),
+    ],
+)
+async def test_the_queue_is_filtered(harness: Harness, query: str, expected: list[str] | None):
+    """By any of these and by several; what is no filter is refused with the name of it."""
+    for name, board, player, build, age_s in (
+        ("a", "sprint", "ada", "b-1", 90),
+        ("b", "sprint", "bob", "b-1", 30),
+        ("c", "arcade", "bob", "b-1", 20),
+        ("d", "sprint", "cyn", "b-2", 10),
+    ):
+        at_ms = harness.clock() - age_s * 1000
+        run = new_submission(name, board=board, player=player, build=build, state=State.HELD, at_ms=at_ms)
+        await harness.edge.ledger.append(run)
+    if expected is None:
+        answer = await harness.get(QUEUE + query, harness.moderator())
+        assert (422, "schema-violation") == (answer.status, answer.problem)
+        return
+    assert expected == await listed(harness, harness.moderator(), query)
+    taken = await take(harness, harness.moderator(), query)
+    assert (expected or [None])[0] == taken
+
+
+async def test_a_cursor_is_of_one_queue(harness: Harness):
+    """Of these filters and these boards: another moderator's, or one with other filters, is refused."""
+    for _ in range(3):
+        await a_held_run(harness)
+    token = harness.moderator("sprint")
+    cursor = (await harness.get(f"{QUEUE}?limit=1", token)).body["next"]
+    assert 2 == len(await listed(harness, token, f"?cursor={cursor}"))
+    for other, query in ((harness.moderator(), ""), (token, "&player=x")):
+        answer = await harness.get(f"{QUEUE}?cursor={cursor}{query}", other)
+        assert (422, "schema-violation") == (answer.status, answer.problem)

@@ -1,0 +1,333 @@
+"""Cases on each database: opened and closed with the events, and nobody gets one that somebody else is in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import pytest
+
+from gateway.ledger.ledger import Ledger
+from gateway.ledger.moderation.cases import case_counts_of_labels, load_case, queue_versions
+from gateway.ledger.moderation.claims import (
+    CLAIM_MS,
+    SKIPPED_MS,
+    Claimant,
+    claim_case,
+    claim_first,
+    leave_undecided,
+    release_case,
+    renew_claim,
+    skip_case,
+)
+from gateway.ledger.moderation.queue import BEGINNING, QueueFilter, free_cases, queue_page
+from gateway.ledger.seals.case_audit import check_cases
+from gateway.settlement.settle import Decision, _decide_all
+from gateway.shared_records import Change
+from policies.errors import CaseClaimed, CaseForOthers, CaseGone, LedgerTampered, StateConflict
+from policies.loader import Board
+from policies.vocabulary import Reason, State
+from tests.support import boards
+from tests.support.ledger import NOON_MS, new_submission
+from tests.support.stores import Store, open_in
+from tests.support.thorough import seeds
+
+ALL: Final = frozenset({"*"})
+ANA, BEN = Claimant("ana"), Claimant("ben")
+CYN = Claimant("cyn", senior_scopes=ALL)
+MINUTE_MS: Final = 60_000
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Board:
+    return boards.board(tmp_path / "policies")
+
+
+@pytest.fixture
+async def ledger(store: Store) -> AsyncIterator[Ledger]:
+    async with open_in(store) as running:
+        yield running
+
+
+async def decided(
+    ledger: Ledger,
+    board: Board,
+    submission: str,
+    to_state: State,
+    actor: str = "replay",
+    at_ms: int = NOON_MS,
+) -> Any:
+    """What a decision gives: its change, or its conflict."""
+    decision = Decision(submission, to_state, actor, Reason.APPROVED, at_ms, frozenset(State))
+    [[outcome], _] = await ledger.write(_decide_all(board, [decision]))
+    return outcome
+
+
+async def queued(ledger: Ledger, scopes: frozenset[str] = ALL, **wanted: Any) -> list[str]:
+    page = await ledger.read(queue_page(scopes, QueueFilter(**wanted), count=100))
+    return [case.submission_id for case in page.cases]
+
+
+async def offered(ledger: Ledger, claimant: Claimant, now_ms: int = NOON_MS) -> list[str]:
+    reading = free_cases(ALL, QueueFilter(), claimant, BEGINNING, now_ms=now_ms)
+    return [case.submission_id for case in (await ledger.read(reading)).cases]
+
+
+async def test_a_case_is_there_while_its_submission_is_held(ledger: Ledger, board: Board):
+    """Held as it came, or by a worker; gone with the decision, and back with the next hold. The counts follow."""
+    await asyncio.gather(
+        ledger.append(new_submission("waits", state=State.PENDING)),
+        ledger.append(new_submission("held", state=State.HELD)),
+        ledger.append(new_submission("gone", state=State.REJECTED)),
+        ledger.append(new_submission("other", board="track.monza", state=State.HELD)),
+    )
+    assert {"held", "other"} == set(await queued(ledger))
+    for state, expected in ((State.HELD, {"held", "waits", "other"}), (State.PROMOTED, {"held", "other"})):
+        assert isinstance(await decided(ledger, board, "waits", state), Change)
+        assert expected == set(await queued(ledger))
+        assert len(expected) == await check_cases(ledger)
+    assert {"tiny": {"accepted": 1}, "track": {"accepted": 1}} == await ledger.read(case_counts_of_labels())
+
+
+@pytest.mark.parametrize(
+    ("tampering", "told"),
+    [
+        ("DELETE FROM cases", "submission held is held, and has no case"),
+        ("UPDATE cases SET kind = 'appeal'", "submission held is held, and has no case"),
+        ("UPDATE submissions SET state = 'rejected' WHERE submission_id = 'held'", "submission held has a case, and is rejected"),
+        ("UPDATE case_counts SET cases = 3", "tiny has 1 cases for accepted, and 3 are noted"),
+    ],
+)  # fmt: skip
+async def test_the_audit_notices_cases_that_are_not_what_is_held(
+    ledger: Ledger, store: Store, tampering: str, told: str
+):
+    """In both directions, and in the counts; as it is, it finds nothing."""
+    await ledger.append(new_submission("held", state=State.HELD))
+    assert 1 == await check_cases(ledger)
+    await store.sql(tampering)
+    with pytest.raises(LedgerTampered, match=told):
+        await check_cases(ledger)
+
+
+async def test_M03_two_who_ask_at_the_same_moment_get_two_cases(ledger: Ledger):
+    """Both saw the same cases as free; the first has the first, and who finds none free is told so."""
+    for name in ("a", "b"):
+        await ledger.append(new_submission(name, state=State.HELD))
+    names = await offered(ledger, ANA)
+    assert names == await offered(ledger, BEN) == ["a", "b"]
+    claims = [ledger.write(claim_first(names, each, now_ms=NOON_MS)) for each in (ANA, BEN, CYN)]
+    got = [case and case.submission_id for case in await asyncio.gather(*claims)]
+    assert ["a", "b"] == sorted(filter(None, got))
+    assert [] == await offered(ledger, CYN)
+
+
+async def test_M03_a_case_that_somebody_is_in_is_left_to_them(ledger: Ledger, board: Board):
+    """For claims, doubts and decisions; until they leave it, or their time is over. What no moderator does goes on."""
+    await ledger.append(new_submission("a", state=State.HELD))
+    await ledger.write(claim_case("a", ANA, now_ms=NOON_MS))
+    for work in (claim_case("a", BEN, now_ms=NOON_MS), leave_undecided("a", BEN, now_ms=NOON_MS)):
+        with pytest.raises(CaseClaimed):
+            await ledger.write(work)
+    refused = await decided(ledger, board, "a", State.PROMOTED, "moderator:ben")
+    assert isinstance(refused, CaseClaimed)
+    over = NOON_MS + CLAIM_MS
+    assert [] == await offered(ledger, BEN, over - 1)
+    assert ["a"] == await offered(ledger, BEN, over)
+    assert (await ledger.write(claim_case("a", BEN, now_ms=over))).claimed_by == "ben"
+    assert isinstance(await decided(ledger, board, "a", State.PROMOTED, "moderator:ana", over), CaseClaimed)
+    await ledger.write(release_case("a", "ana"))
+    assert isinstance(await decided(ledger, board, "a", State.PROMOTED, "moderator:ana", over), CaseClaimed)
+    await ledger.write(release_case("a", "ben"))
+    assert isinstance(await decided(ledger, board, "a", State.PROMOTED, "moderator:ana", over), Change)
+    with pytest.raises(CaseGone):
+        await ledger.write(claim_case("a", ANA, now_ms=over))
+
+
+async def test_use_of_a_case_gives_more_time_for_it(ledger: Ledger):
+    """To whoever is in it, while they are: nobody comes back by it once their time is over."""
+    await ledger.append(new_submission("a", state=State.HELD))
+    await ledger.write(claim_case("a", ANA, now_ms=NOON_MS))
+    later = NOON_MS + CLAIM_MS - 1
+    await ledger.write(renew_claim("a", "ben", now_ms=later))
+    await ledger.write(renew_claim("a", "ana", now_ms=later))
+    assert [] == await offered(ledger, BEN, later + CLAIM_MS - 1)
+    await ledger.write(renew_claim("a", "ana", now_ms=later + CLAIM_MS))
+    assert ["a"] == await offered(ledger, BEN, later + CLAIM_MS)
+
+
+async def test_what_one_skips_is_for_others_and_comes_back(ledger: Ledger):
+    """Skipped: an hour. Cannot tell: for good, and after two of them only for a senior."""
+    for name in ("a", "b"):
+        await ledger.append(new_submission(name, state=State.HELD))
+    await ledger.write(skip_case("a", "ana", now_ms=NOON_MS))
+    assert (["b"], ["a", "b"]) == (await offered(ledger, ANA), await offered(ledger, BEN))
+    assert ["a", "b"] == await offered(ledger, ANA, NOON_MS + SKIPPED_MS)
+    for each, needs_senior in ((ANA, 0), (ANA, 0), (BEN, 1)):
+        await ledger.write(claim_case("b", each, now_ms=NOON_MS))
+        case = await ledger.write(leave_undecided("b", each, now_ms=NOON_MS))
+        assert (needs_senior, "") == (case.needs_senior, case.claimed_by)
+    late, dan = NOON_MS + 365 * 86_400_000, Claimant("dan")
+    for each, expected in ((ANA, ["a"]), (BEN, ["a"]), (dan, ["a"]), (CYN, ["a", "b"])):
+        assert expected == await offered(ledger, each, late)
+    with pytest.raises(CaseForOthers):
+        await ledger.write(claim_case("b", dan, now_ms=late))
+    assert (await ledger.write(claim_case("b", CYN, now_ms=late))).cannot_tell == 2
+
+
+async def test_M05_nobody_is_offered_their_own_run_or_what_they_decided(ledger: Ledger, store: Store):
+    """Not by their account's name, not by one of their players; nor an appeal against themselves."""
+    for name, player in (("a", "ana"), ("b", "anas-alt"), ("c", "bob")):
+        await ledger.append(new_submission(name, player=player, state=State.HELD))
+    await store.sql("UPDATE cases SET not_for = 'ana' WHERE submission_id = 'c'")
+    ana = Claimant("ana", frozenset({"anas-alt"}))
+    assert ([], ["a", "b", "c"]) == (await offered(ledger, ana), await offered(ledger, BEN))
+    for name in ("a", "b", "c"):
+        with pytest.raises(CaseForOthers):
+            await ledger.write(claim_case(name, ana, now_ms=NOON_MS))
+
+
+async def test_every_change_raises_the_version_of_its_policy_file(ledger: Ledger, board: Board):
+    """Of the file that it is of, and of no other: so that listeners know whether to look."""
+    await ledger.append(new_submission("other", board="track.monza", state=State.HELD))
+    seen = await ledger.read(queue_versions)
+
+    async def changed() -> list[str]:
+        nonlocal seen
+        before, seen = seen, await ledger.read(queue_versions)
+        return sorted(label for label in seen if seen[label] != before.get(label))
+
+    await ledger.append(new_submission("free", state=State.REJECTED))
+    assert [] == await changed()
+    await ledger.append(new_submission("a", state=State.HELD))
+    assert ["tiny"] == await changed()
+    for work in (
+        claim_case("a", ANA, now_ms=NOON_MS),
+        release_case("a", "ana"),
+        skip_case("a", "ana", now_ms=NOON_MS),
+        leave_undecided("a", BEN, now_ms=NOON_MS),
+    ):
+        await ledger.write(work)
+        assert ["tiny"] == await changed()
+    await decided(ledger, board, "a", State.REJECTED)
+    assert ["tiny"] == await changed()
+
+
+class Desk:
+    """Three moderators at a queue, beside a model of it in dictionaries."""
+
+    def __init__(self, ledger: Ledger, board: Board, random: Random) -> None:
+        self.ledger, self.board, self.random = ledger, board, random
+        self.now_ms, self.count = NOON_MS, 0
+        self.order: list[str] = []
+        self.claims: dict[str, tuple[str, int]] = {}
+        self.passes: dict[tuple[str, str], int] = {}
+        self.doubts: dict[str, set[str]] = {}
+
+    def holder(self, name: str) -> str | None:
+        by, until_ms = self.claims.get(name, ("", 0))
+        return by if by and self.now_ms < until_ms else None
+
+    def is_for(self, who: Claimant, name: str) -> bool:
+        return bool(who.senior_scopes) or len(self.doubts.get(name, ())) < 2
+
+    async def hold(self) -> None:
+        self.count += 1
+        name = f"run-{self.count:03}"
+        state = self.random.choice([State.HELD, State.PENDING])
+        await self.ledger.append(new_submission(name, state=state, at_ms=self.now_ms))
+        if state is State.PENDING:
+            await decided(self.ledger, self.board, name, State.HELD, at_ms=self.now_ms)
+        self.order.append(name)
+
+    async def next(self, who: Claimant) -> None:
+        """The first that nobody is in, that this one has not left to others, and may have."""
+        names = await offered(self.ledger, who, self.now_ms)
+        expected = [
+            name
+            for name in self.order
+            if self.holder(name) is None
+            and self.passes.get((who.name, name), 0) <= self.now_ms
+            and self.is_for(who, name)
+        ]
+        assert expected[: len(names)] == names
+        assert bool(expected) == bool(names)
+        case = await self.ledger.write(claim_first(names, who, now_ms=self.now_ms)) if names else None
+        if case:
+            assert names[0] == case.submission_id
+            self.claims[names[0]] = (who.name, self.now_ms + CLAIM_MS)
+
+    async def touch(self, who: Claimant, name: str, doing: str) -> None:
+        is_taken = self.holder(name) not in (None, who.name)
+        try:
+            match doing:
+                case "claim":
+                    await self.ledger.write(claim_case(name, who, now_ms=self.now_ms))
+                case "cannot tell":
+                    await self.ledger.write(leave_undecided(name, who, now_ms=self.now_ms))
+                case "skip":
+                    await self.ledger.write(skip_case(name, who.name, now_ms=self.now_ms))
+                case _:
+                    await self.ledger.write(release_case(name, who.name))
+        except CaseClaimed:
+            assert is_taken
+            return
+        except CaseForOthers:
+            assert not self.is_for(who, name)
+            return
+        assert not is_taken or doing in ("skip", "release")
+        if doing == "claim":
+            self.claims[name] = (who.name, self.now_ms + CLAIM_MS)
+            return
+        if self.claims.get(name, ("",))[0] == who.name:
+            del self.claims[name]
+        if doing != "release":
+            until_ms = self.now_ms + SKIPPED_MS if doing == "skip" else 2**62
+            self.passes[who.name, name] = until_ms
+        if doing == "cannot tell":
+            self.doubts.setdefault(name, set()).add(who.name)
+
+    async def decide(self, who: Claimant, name: str) -> None:
+        state = self.random.choice([State.PROMOTED, State.REJECTED])
+        outcome = await decided(self.ledger, self.board, name, state, f"moderator:{who.name}", self.now_ms)
+        if self.holder(name) not in (None, who.name):
+            assert isinstance(outcome, CaseClaimed)
+            return
+        assert not isinstance(outcome, StateConflict)
+        self.order.remove(name)
+
+    async def step(self) -> None:
+        who = self.random.choice([ANA, BEN, CYN])
+        doing = self.random.choice(
+            ["hold", "next", "next", "claim", "skip", "cannot tell", "release", "decide", "wait"]
+        )
+        if doing == "wait":
+            self.now_ms += self.random.choice([1, MINUTE_MS, CLAIM_MS - 1, CLAIM_MS, SKIPPED_MS])
+        elif doing == "hold" or not self.order:
+            await self.hold()
+        elif doing == "next":
+            await self.next(who)
+        elif doing == "decide":
+            await self.decide(who, self.random.choice(self.order))
+        else:
+            await self.touch(who, self.random.choice(self.order), doing)
+
+
+@pytest.mark.parametrize("seed", seeds(8))
+async def test_M03_nobody_gets_a_case_that_somebody_else_is_in(ledger: Ledger, board: Board, seed: int):
+    """Whatever three moderators do in whatever order, as the clock goes on; no claim outlasts its time."""
+    desk = Desk(ledger, board, Random(seed))
+    for _ in range(120):
+        await desk.step()
+        now = {name: await ledger.read(lambda tx, name=name: load_case(tx, name)) for name in desk.order[:3]}
+        for name, case in now.items():
+            assert case is not None
+            by = case.claimed_by if desk.now_ms < case.claimed_until_ms else None
+            assert desk.holder(name) == (by or None)
+    assert len(desk.order) == await check_cases(ledger)
+    assert desk.order == await queued(ledger)
+    desk.now_ms += CLAIM_MS
+    assert {None} >= {desk.holder(name) for name in desk.order}
+    assert bool(desk.order) == bool(await offered(ledger, Claimant("new", senior_scopes=ALL), desk.now_ms))
