@@ -115,11 +115,13 @@ async def test_M07_a_hostile_player_reaches_nothing_of_the_console(watch: Watch)
 
 async def test_M07_a_player_page_gets_the_run_and_nothing_about_the_player(watch: Watch):
     """Seed, parameters and inputs, which it needs; no name, no claimed score, no finding, no case."""
-    run = watched().with_playback(page="/watching/hostile.html", parameters='{"gap":60}')
+    run = watched().with_playback(
+        page="/watching/hostile.html", parameters='{"gap":60}', asset_url="/watching/map"
+    )
     moderator = await watch(
         run,
         complains=True,
-        pages={"hostile.html": hostile("port.postMessage(loaded); port.postMessage(state);")},
+        pages={"hostile.html": hostile("port.postMessage(loaded); port.postMessage(state);"), "map": "a map"},
     )
     await loaded(moderator.page)
     [frame] = player_frames(moderator.page)
@@ -137,6 +139,7 @@ async def test_M07_a_player_page_gets_the_run_and_nothing_about_the_player(watch
         "checkpoint_ticks": 60,
         "buttons": run.playback["buttons"],
     } == await frame.evaluate("window.load.run")
+    assert list(b"a map") == await frame.evaluate("[...new Uint8Array(window.load.asset)]")
     assert run.run.inputs == await frame.evaluate("[...new Uint32Array(window.load.inputs)]")
     assert list(run.recording) == await frame.evaluate("[...new Uint8Array(window.load.recording)]")
 
