@@ -1,0 +1,213 @@
+"""What admins do with accounts over HTTP, and what moderators do with their own second factor and tokens."""
+
+from __future__ import annotations
+
+from base64 import b32decode
+from typing import Any
+
+import pytest
+
+from gateway.edge.auth.moderators import ModeratorRole
+from gateway.edge.auth.second_factors import SecondFactors, code_at
+from tests.support.harness import Answer, Harness
+from tests.support.logins import PASSWORD, Browser, admin, attempt, invited, logged_in, with_password
+
+PEOPLE = "/v1/moderation/people"
+HOUR_S = 3600
+
+
+def told(answer: Answer) -> tuple[int, str]:
+    return answer.status, answer.problem
+
+
+async def put(harness: Harness, name: str, body: Any, etag: str | None = None) -> Answer:
+    """The answer to a change by an admin who has just read the account."""
+    etag = etag or (await harness.get(f"{PEOPLE}/{name}", admin(harness))).headers["ETag"]
+    headers = {
+        "Authorization": f"Bearer {admin(harness)}",
+        "If-Match": etag,
+        "Content-Type": "application/json",
+    }
+    async with harness.session.put(f"{harness.url}{PEOPLE}/{name}", json=body, headers=headers) as response:
+        return Answer(response.status, response.headers, await response.read())
+
+
+async def test_an_account_is_what_an_admin_says_and_no_secret_is_shown(harness: Harness):
+    """Roles by scope and own players; a scope that is not there, a name that is taken and an odd role are refused."""
+    await invited(harness, "noor", sprint="moderator")
+    shown = (await harness.get(f"{PEOPLE}/noor", admin(harness))).body
+    assert ("noor", {"sprint": "moderator"}, [], False, False, None) == tuple(
+        shown[name]
+        for name in ("moderator", "grants", "players", "has_password", "second_factor", "disabled_at")
+    )
+    for body, refusal in (
+        ({"name": "noor", "grants": {}}, (409, "state-conflict")),
+        ({"name": "lena", "grants": {"nowhere": "viewer"}}, (422, "schema-violation")),
+        ({"name": "lena", "grants": {"*": "king"}}, (422, "schema-violation")),
+        ({"name": "Lena!", "grants": {}}, (422, "schema-violation")),
+        ({"name": "lena", "grants": {}, "password": PASSWORD}, (422, "schema-violation")),
+    ):
+        assert refusal == told(await harness.post(PEOPLE, body, admin(harness)))
+    changed = await put(harness, "noor", {"grants": {"*": "senior"}, "players": ["p1"]})
+    assert ({"*": "senior"}, ["p1"]) == (changed.body["grants"], changed.body["players"])
+    stale = await put(harness, "noor", {"grants": {}}, shown["etag"])
+    assert (412, "precondition-failed") == told(stale)
+    assert (404, "not-found") == told(await harness.get(f"{PEOPLE}/nobody", admin(harness)))
+
+
+async def test_people_are_listed_in_pages(harness: Harness):
+    """By name, with no gap and no repeat, and to admins alone."""
+    for name in ("noor", "lena", "juri"):
+        await invited(harness, name)
+    names: list[str] = []
+    cursor = ""
+    while True:
+        page = (await harness.get(f"{PEOPLE}?limit=2{cursor}", admin(harness))).body
+        names += [each["moderator"] for each in page["moderators"]]
+        if page["next"] is None:
+            break
+        cursor = f"&cursor={page['next']}"
+    assert ["juri", "lena", "noor", "root"] == names
+
+
+async def test_M01_a_role_that_is_taken_away_is_gone_with_the_next_request(harness: Harness):
+    """A session and a token have what the account is granted now, and not what it was when they began."""
+    await with_password(harness, "noor", **{"*": "admin"})
+    browser = await logged_in(harness)
+    token = (await browser.ask("POST", "/tokens", {"label": "all", "ability": "administer"})).body["text"]
+    assert (200, 200) == (
+        (await browser.ask("GET", "/people")).status,
+        (await harness.get(PEOPLE, token)).status,
+    )
+    assert 200 == (await put(harness, "noor", {"grants": {"sprint": "viewer"}})).status
+    for answer in (await browser.ask("GET", "/people"), await harness.get(PEOPLE, token)):
+        assert (404, "not-found") == told(answer)
+    assert {"sprint": "viewer"} == (await harness.get("/v1/moderation/session", token)).body["grants"]
+
+
+async def test_the_last_admin_is_told_so(harness: Harness):
+    """Who alone may change accounts can neither disable themselves nor give that up."""
+    for verb, body in (("disable", {}),):
+        answer = await harness.post(f"{PEOPLE}/root/{verb}", body, admin(harness))
+        assert (409, "state-conflict") == told(answer)
+    answer = await put(harness, "root", {"grants": {"*": "senior"}})
+    assert (409, "state-conflict") == told(answer)
+    assert "last admin" in answer.body["detail"]
+
+
+async def test_a_token_has_what_it_was_issued_for_and_no_more(harness: Harness):
+    """An ability, scopes of one's own, and a time; and it issues no other token."""
+    await with_password(harness, "noor", sprint="senior")
+    browser = await logged_in(harness)
+    body = {"label": "reads", "ability": "read", "scopes": ["sprint"], "days": 1}
+    issued = (await browser.ask("POST", "/tokens", body)).body
+    text = issued["text"]
+    assert text.startswith("sgm_")
+    assert {"sprint": "viewer"} == (await harness.get("/v1/moderation/session", text)).body["grants"]
+    assert 200 == (await harness.get("/v1/boards/sprint/held", text)).status
+    refused = await browser.ask("POST", "/tokens", body | {"scopes": ["vault"]})
+    assert (403, "scope-forbidden") == told(refused)
+    assert (401, "token-invalid") == told(await harness.post("/v1/moderation/tokens", body, text))
+    [listed] = (await harness.get("/v1/moderation/tokens", text)).body["tokens"]
+    assert listed == {name: value for name, value in issued.items() if name != "text"}
+    harness.clock.shift(24 * HOUR_S)
+    assert (401, "token-invalid") == told(await harness.get("/v1/moderation/session", text))
+
+
+async def with_second_factor(harness: Harness) -> tuple[Browser, bytes]:
+    """A moderator with a second factor, in a session, and its secret."""
+    await with_password(harness)
+    browser = await logged_in(harness)
+    assert (401, "login-failed") == told(await browser.ask("POST", "/second-factor", {"password": "wrong"}))
+    begun = (await browser.ask("POST", "/second-factor", {"password": PASSWORD})).body
+    secret = b32decode(begun["secret"])
+    assert f"secret={begun['secret']}" in begun["address"]
+    assert 201 == (await attempt(harness, "noor")).status, "it has no effect before it is confirmed"
+    assert (401, "login-failed") == told(
+        await browser.ask("POST", "/second-factor/confirm", {"code": "000000"})
+    )
+    code = {"code": code_at(secret, harness.clock())}
+    assert {"second_factor": True} == (await browser.ask("POST", "/second-factor/confirm", code)).body
+    return browser, secret
+
+
+async def test_M13_a_code_is_taken_once(harness: Harness):
+    """A login takes a code of now that was not taken before: not the one that confirmed, not one twice, not an old one."""
+    browser, secret = await with_second_factor(harness)
+    assert (401, "second-factor-required") == told(await attempt(harness, "noor"))
+    assert (401, "login-failed") == told(await attempt(harness, "noor", "wrong password"))
+    used = code_at(secret, harness.clock())
+    assert (401, "login-failed") == told(await attempt(harness, "noor", code=used))
+    harness.clock.shift(60)
+    code = code_at(secret, harness.clock())
+    assert 201 == (await attempt(harness, "noor", code=f"{code[:3]} {code[3:]}")).status
+    for again in (
+        code,
+        code_at(secret, harness.clock() - 30_000),
+        "12345",
+        "1234567",
+        "\u0661\u0662\u0663456",
+    ):
+        assert (401, "login-failed") == told(await attempt(harness, "noor", code=again))
+    assert (409, "state-conflict") == told(
+        await browser.ask("POST", "/second-factor", {"password": PASSWORD})
+    )
+    assert 200 == (await browser.ask("POST", "/second-factor/remove", {"password": PASSWORD})).status
+    assert 201 == (await attempt(harness, "noor")).status
+
+
+async def test_M13_the_ledger_alone_gives_no_codes(harness: Harness):
+    """The stored secret is of use under the master key, and for its own account."""
+    _, secret = await with_second_factor(harness)
+    own = harness.edge.logins.second_factors
+    sealed, now_ms = own.sealed(secret, "noor"), harness.clock()
+    code = code_at(secret, now_ms)
+    assert secret not in sealed
+    assert own.step_of(code, sealed, "noor", now_ms=now_ms) == now_ms // 30_000
+    assert own.step_of(code, sealed, "lena", now_ms=now_ms) is None
+    assert SecondFactors(bytes(32)).step_of(code, sealed, "noor", now_ms=now_ms) is None
+
+
+async def test_an_admin_lets_somebody_in_who_lost_everything(harness: Harness):
+    """A reset ends sessions, tokens, password and second factor; the new invitation sets a password."""
+    browser, _ = await with_second_factor(harness)
+    token = (await browser.ask("POST", "/tokens", {"label": "a program"})).body["text"]
+    made = (await harness.post(f"{PEOPLE}/noor/reset", {}, admin(harness))).body
+    assert (401, 401) == (
+        (await browser.ask("GET", "/session")).status, (await harness.get("/v1/moderation/session", token)).status
+    )  # fmt: skip
+    assert (401, "login-failed") == told(await attempt(harness, "noor"))
+    path = f"/v1/moderation/invitations/{made['page'].rpartition('/')[2]}"
+    assert 200 == (await harness.post(path, {"password": "other otter 8"})).status
+    assert 201 == (await attempt(harness, "noor", "other otter 8")).status
+
+
+async def test_an_admin_sees_and_ends_what_somebody_has_open(harness: Harness):
+    """Sessions and tokens of an account, without their texts; both end at once."""
+    await with_password(harness)
+    browser = await logged_in(harness)
+    issued = (await browser.ask("POST", "/tokens", {"label": "a program"})).body
+    sessions = (await harness.get(f"{PEOPLE}/noor/sessions", admin(harness))).body["sessions"]
+    assert [False] == [each["is_this"] for each in sessions]
+    listed = await harness.get(f"{PEOPLE}/noor/tokens", admin(harness))
+    assert [issued["token"]] == [each["token"] for each in listed.body["tokens"]]
+    assert issued["text"].encode() not in listed.raw
+    headers = {"Authorization": f"Bearer {admin(harness)}"}
+    for path in (f"{PEOPLE}/noor/tokens/{issued['token']}", f"{PEOPLE}/noor/sessions"):
+        async with harness.session.delete(harness.url + path, headers=headers) as response:
+            assert 200 == response.status
+    assert 401 == (await browser.ask("GET", "/session")).status
+    assert 401 == (await harness.get("/v1/moderation/session", issued["text"])).status
+
+
+@pytest.mark.parametrize("role", [ModeratorRole.VIEWER, ModeratorRole.SENIOR])
+async def test_M01_nobody_but_an_admin_makes_an_admin(harness: Harness, role: ModeratorRole):
+    """Not a senior of everything, and not an admin of one board alone."""
+    body = {"name": "mallory", "grants": {"*": "admin"}}
+    for token in (
+        harness.moderator(name="low", role=role),
+        harness.moderator("sprint", name="far", role=ModeratorRole.ADMIN),
+    ):
+        answer = await harness.post(PEOPLE, body, token)
+        assert answer.status in {403, 404}
+    assert 404 == (await harness.get(f"{PEOPLE}/mallory", admin(harness))).status

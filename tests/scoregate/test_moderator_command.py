@@ -1,0 +1,58 @@
+"""`scoregate moderator` and `scoregate token`: who moderates, from the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support import preloaded
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+def scoregate(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return preloaded.finished(words, os.environ | {"SCOREGATE_DATA_DIR": str(folder)})
+
+
+def listed(folder: Path) -> dict[str, dict[str, object]]:
+    lines = scoregate(folder, "moderator", "list", "--json").stdout.splitlines()
+    return {row["moderator"]: row for row in map(json.loads, lines)}
+
+
+def test_a_moderator_is_added_with_an_invitation_and_no_password(folder: Path):
+    """The address is all of the output; a name is taken once; who is disabled has no invitation."""
+    words = ("moderator", "add", "mara", "--role", "senior", "--scope", "arcade", "--player", "p1")
+    added = scoregate(folder, *words)
+    assert 0 == added.returncode, added.stderr
+    [address] = added.stdout.splitlines()
+    assert address.startswith("http://127.0.0.1:8080/console/invitations/")
+    row = listed(folder)["mara"]
+    assert (["senior of arcade"], ["p1"], None, "enabled") == (
+        row["roles"], row["players"], row["login"], row["state"]
+    )  # fmt: skip
+    again = scoregate(folder, *words)
+    assert (2, "another account has this name\n") == (again.returncode, again.stderr)
+    assert address != scoregate(folder, "moderator", "invite", "mara").stdout.strip()
+    assert 0 == scoregate(folder, "moderator", "disable", "mara").returncode
+    assert "disabled" == listed(folder)["mara"]["state"]
+    assert "disabled: enable it first" in scoregate(folder, "moderator", "invite", "mara").stderr
+    assert 0 == scoregate(folder, "moderator", "enable", "mara").returncode
+
+
+def test_a_token_makes_an_account_and_never_widens_one(folder: Path):
+    """A new name gets the role on the boards; one that is there keeps what it has; who is disabled gets none."""
+    made = scoregate(folder, "token", "moderator", "mara", "--board", "arcade")
+    assert made.stdout.startswith("sgm_"), made.stderr
+    wide = scoregate(folder, "token", "moderator", "mara", "--role", "admin")
+    assert 0 == wide.returncode
+    assert ["moderator of arcade"] == listed(folder)["mara"]["roles"]
+    assert 0 == scoregate(folder, "moderator", "add", "noor", "--scope", "arcade").returncode
+    scoregate(folder, "moderator", "disable", "mara")
+    assert "disabled" in scoregate(folder, "token", "moderator", "mara").stderr
