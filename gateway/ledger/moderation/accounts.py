@@ -46,7 +46,7 @@ _admins = (
     .order_by(_g.moderator)
 )
 _ADMINS = Query(_admins.limit(2))
-_READY_ADMIN = Query(_admins.where(_m.password.is_not(None)).limit(1))
+_READY_ADMINS = Query(_admins.where(_m.password.is_not(None)).limit(2))
 
 
 def account_of(name: str) -> Operation[Account | None]:
@@ -157,7 +157,7 @@ def offer_first_admin(name: str, invitation: Invitation, act: Act) -> Operation[
 
     async def work(tx: Transaction) -> bool:
         account = await load_account(tx, name)
-        if await tx.rows(_READY_ADMIN) or (account and not account.is_admin):
+        if await tx.rows(_READY_ADMINS) or (account and not account.is_admin):
             return False
         if account is None:
             await add_account(name, {EVERYWHERE: ADMIN}, act, invitation=invitation)(tx)
@@ -169,8 +169,11 @@ def offer_first_admin(name: str, invitation: Invitation, act: Act) -> Operation[
 
 
 async def _keep_an_admin(tx: Transaction, before: Account, after: Account) -> None:
-    """Raise AccountConflict if nobody could change accounts after this."""
-    if before.is_admin and not after.is_admin and len(await tx.rows(_ADMINS)) == 1:
+    """Raise AccountConflict if nobody could change accounts after this, or log in to do so."""
+    if not before.is_admin or after.is_admin:
+        return
+    admins = await tx.rows(_ADMINS if before.password is None else _READY_ADMINS)
+    if all(name == before.name for (name,) in admins):
         raise AccountConflict("it is the last admin of all boards: add another one first")
 
 

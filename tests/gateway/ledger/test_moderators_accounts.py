@@ -102,6 +102,17 @@ def test_the_last_admin_stays(books: Books):
     assert books.do(disable_account("noor", ACT)).is_disabled
 
 
+def test_an_admin_who_was_never_let_in_is_no_other(books: Books):
+    """The last who can log in stays, whoever else was invited to be one."""
+    for name, secret in (("mara", b"1"), ("noor", b"2")):
+        books.do(add_account(name, EVERYTHING, ACT, invitation=Invitation(secret, SOON)))
+    books.do(accept_invitation(b"1", "hash", at_ms=NOON_MS))
+    with pytest.raises(AccountConflict, match="last admin"):
+        books.do(disable_account("mara", ACT))
+    books.do(accept_invitation(b"2", "hash", at_ms=NOON_MS))
+    assert books.do(disable_account("mara", ACT)).is_disabled
+
+
 def test_who_read_an_older_account_changes_nothing(books: Books):
     """Of two admins who change one account at once, the second is told to read it again."""
     version = books.do(add_account("mara", EVERYTHING, ACT)).version
