@@ -14,7 +14,8 @@ from gateway.ledger.records import StoredSubmission
 from gateway.ledger.schema import is_in, submissions
 from gateway.ledger.transaction import Operation, Query, Transaction
 from gateway.runtime.failpoints import Point, reach
-from gateway.settlement.case_history import first_approval
+from gateway.settlement.case_history import CaseHistory, first_approval
+from gateway.settlement.labelling import label_decision
 from gateway.settlement.settle import Decision, LedgerWrites, Projection, decide, fold_outcomes, project
 from gateway.shared_records import Change
 from policies.errors import CaseOvertaken, NotTheirs, SeniorNeeded, StateConflict
@@ -83,12 +84,14 @@ def decide_on_case(
             return StateConflict("no such submission"), []
         if conflict := await _not_theirs(tx, board, submission, request):
             return conflict, []
-        decision = await _with_four_eyes(tx, board, submission, request)
+        history = await queries.history_of(submission.submission_id)(tx)
+        decision = await _with_four_eyes(tx, board, submission, request, history)
         if isinstance(decision, StateConflict):
             return decision, []
         [outcome], changes = await fold_outcomes(tx, board, [await decide(tx, board, decision)])
         if isinstance(outcome, StateConflict):
             return outcome, []
+        await label_decision(tx, board.policy.moderation, submission, history, decision, outcome.seq)
         missing = SECOND_APPROVAL if decision.reason is Reason.APPROVED_ONCE else None
         return DecidedCase(outcome, missing), changes
 
@@ -109,7 +112,7 @@ async def _not_theirs(
 
 
 async def _with_four_eyes(
-    tx: Transaction, board: Board, submission: StoredSubmission, request: CaseRequest
+    tx: Transaction, board: Board, submission: StoredSubmission, request: CaseRequest, history: CaseHistory
 ) -> Decision | StateConflict:
     """Return a decision as it may be made: as a first approval, where a second one has to follow."""
     decision, top = request.decision, board.policy.moderation.four_eyes_top
@@ -117,7 +120,6 @@ async def _with_four_eyes(
         return decision
     if not (await impact_in(tx, board.ranking, submission, top)).enters_top:
         return decision
-    history = await queries.history_of(submission.submission_id)(tx)
     first = first_approval(history)
     if history[-1]["seq"] != decision.newest_event:
         return CaseOvertaken()

@@ -27,6 +27,7 @@ from gateway.ledger.schema.judgement_tables import baselines, build_changes
 from gateway.ledger.schema.moderation_tables import (
     api_tokens,
     invitations,
+    labels,
     moderator_grants,
     moderator_sessions,
     moderators,
@@ -102,6 +103,7 @@ __all__ = [
     "is_known",
     "join_changes",
     "joins",
+    "labels",
     "leases",
     "memberships",
     "metadata",

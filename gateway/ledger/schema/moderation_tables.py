@@ -79,3 +79,28 @@ api_tokens = Table(
     sqlite_with_rowid=False,
 )
 """Personal tokens. Their scopes and their ability only ever narrow what the account may do now."""
+
+labels = Table(
+    "labels",
+    metadata,
+    Column("seq", Int64, primary_key=True, autoincrement=False),
+    required("submission_id", Text),
+    required("board", Text),
+    required("label", Text),
+    required("build", Text),
+    required("moderator", Text),
+    required("reason", Text),
+    required("code", Text),
+    Column("is_cheat", Int64),
+    required("findings", Text),
+    required("opened_at_ms", Int64),
+    required("decided_at_ms", Int64),
+    Column("overturned_by", Int64),
+    Index("labels_of_label", "label", "seq"),
+    Index("labels_of_moderator", "moderator", "seq"),
+    sqlite_strict=True,
+)
+"""What decisions of moderators say of runs. `seq` is the event's, `label` the board's policy file.
+
+`is_cheat` is NULL if the decision does not say; `overturned_by` is the event that undid or reversed it.
+"""

@@ -2,7 +2,7 @@
 
 Indexes find the submissions of a player, and the events that a moderator caused. Moderators have accounts, whose
 changes are events; their sessions, invitations and tokens come and go, and are stored as digests. Submissions
-that wait for a moderator are cases, with a row for each that is held already.
+that wait for a moderator are cases, with a row for each that is held already. Decisions leave labels.
 """
 
 from __future__ import annotations
@@ -99,6 +99,27 @@ Table(
 )
 
 Table(
+    "labels",
+    metadata,
+    Column("seq", Int64, primary_key=True, autoincrement=False),
+    _required("submission_id", Text),
+    _required("board", Text),
+    _required("label", Text),
+    _required("build", Text),
+    _required("moderator", Text),
+    _required("reason", Text),
+    _required("code", Text),
+    Column("is_cheat", Int64),
+    _required("findings", Text),
+    _required("opened_at_ms", Int64),
+    _required("decided_at_ms", Int64),
+    Column("overturned_by", Int64),
+    Index("labels_of_label", "label", "seq"),
+    Index("labels_of_moderator", "moderator", "seq"),
+    sqlite_strict=True,
+)
+
+Table(
     "cases",
     metadata,
     Column("submission_id", Text, primary_key=True),
@@ -184,6 +205,7 @@ _UPDATES: Final = {
     "moderators": "players, password, second_factor, second_factor_step, disabled_at_ms, version",
     "invitations": "digest, expires_at_ms",
     "moderator_sessions": "used_at_ms",
+    "labels": "overturned_by",
 }
 """The columns that the application may change."""
 
