@@ -14,6 +14,8 @@ from aiohttp.typedefs import Handler
 from gateway.edge.admission.seats import Seats
 from gateway.edge.admission.shedding import VISIT, overload_problem
 from gateway.edge.auth.signed_request import CHALLENGE
+from gateway.edge.console.refusal_pages import is_of_console, refusal_page
+from gateway.edge.console.site import add_console
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.docs import pages
 from gateway.edge.http.expectation import check_expectation
@@ -88,6 +90,7 @@ def build_app(edge: Edge) -> web.Application:
         if route.method == "GET" and not route.is_stream:
             app.router.add_route("HEAD", route.path, handler, expect_handler=check_expectation)
     pages.add_pages(app, edge)
+    add_console(app)
     return app
 
 
@@ -196,6 +199,8 @@ def _refuse(request: web.Request, problem: Problem) -> web.Response:
     is_submission = request.method == "POST" and _route_name(request) in _SUBMISSION_ROUTES
     if is_submission and board in request.app[EDGE].catalogue:
         count_submission(board, problem.kind.slug)
+    if is_of_console(request):
+        return refusal_page(request, problem)
     if problem.kind in _NEEDS_CHALLENGE:
         problem.headers = CHALLENGE | problem.headers
     return problem_response(problem)

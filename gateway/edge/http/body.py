@@ -36,10 +36,24 @@ SMALL_BODY: Final = 2_048
 TEXT_BODY: Final = 32_768
 """The maximum size of a body without a recording or a list (bytes)."""
 
+STAND_IN: Final = web.RequestKey("stand_in", bytes)
+"""The JSON that a page made of a form, under this key of its request."""
+
+_FORM: Final = re.compile(r'application/x-www-form-urlencoded(\s*;\s*charset="?utf-8"?)?', re.IGNORECASE)
+
 
 async def read_body(request: web.Request, limit: int) -> bytes:
-    """Return the raw body of up to `limit` bytes: JSON that nobody has to sign."""
+    """Return the raw body of up to `limit` bytes: JSON that nobody has to sign, or what stands in for it."""
+    made: bytes | None = request.get(STAND_IN)
+    if made is not None:
+        return made  # of a form whose size was bounded
     _check_head(request, limit, (_JSON,), "application/json")
+    return await _receive(request, limit)
+
+
+async def read_form_body(request: web.Request, limit: int) -> bytes:
+    """Return the raw body of up to `limit` bytes: the fields of a page's form."""
+    _check_head(request, limit, (_FORM,), "application/x-www-form-urlencoded")
     return await _receive(request, limit)
 
 

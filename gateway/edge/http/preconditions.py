@@ -9,6 +9,9 @@ from aiohttp import web
 
 from gateway.edge.problems import Problem, ProblemType
 
+VERSION_SEEN: Final = web.RequestKey("version_seen", str)
+"""The ETag that a page's form carried, under this key of its request."""
+
 _ETAG: Final = re.compile(r'"([0-9]{1,18})"')
 
 
@@ -23,7 +26,8 @@ def expected_version(request: web.Request) -> int:
     Raises `precondition-required` if it is missing or `*`, which names no version, and `precondition-failed`
     for any other text, since no case has such a tag.
     """
-    field = request.headers.get("If-Match", "*").strip()
+    seen: str = request.get(VERSION_SEEN) or request.headers.get("If-Match") or "*"
+    field = seen.strip()
     if field == "*":
         raise Problem(
             ProblemType.PRECONDITION_REQUIRED,

@@ -10,7 +10,6 @@ from aiohttp import web
 
 from gateway.edge.auth.moderators import Ability, Moderator
 from gateway.edge.context import EDGE, Edge
-from gateway.edge.http.preconditions import etag
 from gateway.edge.http.request import moderator_of
 from gateway.edge.http.responses import finding_shown, held_submission, json_response
 from gateway.edge.moderation.playback import playback_shown
@@ -32,6 +31,12 @@ async def show_case(request: web.Request) -> web.Response:
     Its ETag is the version that decisions name.
     """
     edge, board, submission, _ = await case_of(request)
+    case = await read_case(edge, board, submission)
+    return json_response(case, headers={"ETag": case.submission.etag})
+
+
+async def read_case(edge: Edge, board: Board, submission: StoredSubmission) -> outcomes.CaseFile:
+    """Return the case of a submission; its page shows the same."""
     replay_findings = await edge.ledger.read(
         queries.replay_findings([submission.submission_id]), ReadKind.MODERATION
     )
@@ -39,7 +44,7 @@ async def show_case(request: web.Request) -> web.Response:
     events = await edge.ledger.read(queries.history_of(submission.submission_id), ReadKind.MODERATION)
     expired_at = await _expired_at(edge, submission)
     version = events[-1]["seq"]
-    case = outcomes.CaseFile(
+    return outcomes.CaseFile(
         submission=held_submission(submission, replay_findings.get(submission.submission_id, ()), version),
         name=background.name,
         elapsed_ms=submission.received_at_ms - submission.issued_at_ms,
@@ -50,7 +55,6 @@ async def show_case(request: web.Request) -> web.Response:
         playback=playback_shown(board, submission, events),
         events=[_event_shown(event) for event in events],
     )
-    return json_response(case, headers={"ETag": etag(version)})
 
 
 async def _expired_at(edge: Edge, submission: StoredSubmission) -> str | None:

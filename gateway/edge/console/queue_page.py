@@ -1,0 +1,112 @@
+"""The page of the queue, and the way to the next case."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlencode
+
+from aiohttp import web
+
+from gateway.edge.auth.moderators import Ability
+from gateway.edge.console.forms import read_form
+from gateway.edge.console.page_drawing import draw, go_to, is_fragment
+from gateway.edge.console.settled_cases import settled_case
+from gateway.edge.console.visits import visit_of
+from gateway.edge.context import EDGE, Edge
+from gateway.edge.http.request import moderator_anywhere
+from gateway.edge.moderation.queue import next_case, queue_request_of, queue_shown
+from gateway.edge.wire.moderation_queue import QueuedCase
+from gateway.ledger.index_pages import names_of
+from gateway.ledger.reads import ReadKind
+
+QUEUE: Final = "/console/queue"
+
+ROWS: Final = 50
+"""Cases of a page of the queue."""
+
+AGES: Final = ((0, "Any"), (3_600, "1 hour"), (21_600, "6 hours"), (86_400, "1 day"), (604_800, "1 week"))
+"""Choices of the least age (s), in words."""
+
+LARGEST_HARM: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRow:
+    """A case with what its page says beside it: the player's name and the board's title and decimals."""
+
+    case: QueuedCase
+    name: str
+    title: str
+    decimals: int
+
+    @property
+    def harm(self) -> str:
+        """Return the expected harm in words, since its number says little by itself."""
+        if self.case.harm is None:
+            return "unknown"
+        part = self.case.harm / LARGEST_HARM
+        return "high" if part >= 0.6 else "medium" if part >= 0.25 else "low"  # noqa: PLR2004
+
+
+async def show_queue_page(request: web.Request) -> web.Response:
+    """Draw the queue, or for htmx its rows."""
+    edge, moderator = request.app[EDGE], await moderator_anywhere(request, Ability.READ)
+    asked = queue_request_of(request, moderator)
+    cursor = request.query.get("cursor")
+    shown = await queue_shown(edge, moderator, asked, cursor, count=ROWS)
+    filters = {**asked.filters, **_least_age(request)}
+    return draw(
+        request,
+        "queue_rows.html" if is_fragment(request) else "queue.html",
+        visit=await visit_of(request),
+        current=QUEUE,
+        rows=await _rows(edge, shown.cases),
+        filters=filters,
+        query=urlencode(filters),
+        own_query=urlencode({**filters, **({"cursor": cursor} if cursor else {})}),
+        counts=None,
+        live="",
+        next_query=urlencode({**filters, "cursor": shown.next}) if shown.next else "",
+        is_first=not cursor,
+        ages=AGES,
+        may_decide=bool(moderator.scopes(Ability.DECIDE)),
+        is_nothing_next="none" in request.query,
+        settled=await settled_case(request),
+    )
+
+
+async def take_next(request: web.Request) -> web.Response:
+    """Claim the next case of the queue and open it; the queue says so if there is none."""
+    await read_form(request)
+    return go_to(request, await path_of_next(request))
+
+
+async def path_of_next(request: web.Request, settled: str = "") -> str:
+    """Claim the next case and return the path of its page, or of the queue if none can be offered."""
+    edge, moderator = request.app[EDGE], await moderator_anywhere(request, Ability.DECIDE)
+    case = await next_case(edge, moderator, queue_request_of(request, moderator))
+    told = {"settled": settled} if settled else {}
+    if case is None:
+        return f"{QUEUE}?{urlencode({**request.query, **told, 'none': 'true'})}"
+    return f"/console/cases/{case.submission}?{urlencode({'flow': 'true', **told})}"
+
+
+def _least_age(request: web.Request) -> Mapping[str, str]:
+    return {name: request.query[name] for name in ("min_age_s",) if name in request.query}
+
+
+async def _rows(edge: Edge, cases: Sequence[QueuedCase]) -> list[QueueRow]:
+    names = await edge.ledger.read(names_of([case.player for case in cases]), ReadKind.MODERATION)
+    boards = await edge.catalogue.boards({case.board for case in cases})
+    return [
+        QueueRow(
+            case,
+            names.get(case.player) or case.player,
+            boards[case.board].policy.title,
+            boards[case.board].policy.decimals,
+        )
+        for case in cases
+        if case.board in boards
+    ]

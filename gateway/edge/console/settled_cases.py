@@ -1,0 +1,52 @@
+"""What was decided a moment ago, with the way back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from gateway.edge.console.wording import number
+from gateway.edge.context import EDGE
+from gateway.edge.http.preconditions import etag
+from gateway.edge.http.request import moderator_credential
+from gateway.ledger import queries
+from gateway.ledger.index_pages import names_of
+from gateway.ledger.reads import ReadKind
+
+_MODERATOR = "moderator:"
+
+
+@dataclass(frozen=True, slots=True)
+class SettledCase:
+    """A case that this moderator decided last; without an ETag, somebody has been there since."""
+
+    submission: str
+    name: str
+    score: str
+    state: str
+    etag: str
+
+
+async def settled_case(request: web.Request) -> SettledCase | None:
+    """Return the case that the query says was decided, if it is one of the moderator's boards."""
+    submission_id = request.query.get("settled", "")
+    if not submission_id:
+        return None
+    edge, moderator = request.app[EDGE], (await moderator_credential(request)).moderator
+    submission = await edge.ledger.read(queries.submission(submission_id), ReadKind.MODERATION)
+    if submission is None or not moderator.reaches(submission.board):
+        return None
+    board = await edge.catalogue.board(submission.board)
+    if board is None:
+        return None
+    names = await edge.ledger.read(names_of([submission.player]), ReadKind.MODERATION)
+    newest = (await edge.ledger.read(queries.history_of(submission_id), ReadKind.MODERATION))[-1]
+    is_own = newest["actor"] == _MODERATOR + moderator.name and newest["from"] != newest["to"]
+    return SettledCase(
+        submission_id,
+        names.get(submission.player) or submission.player,
+        number(submission.claim.score, board.policy.decimals),
+        submission.state.value,
+        etag(newest["seq"]) if is_own else "",
+    )

@@ -1,0 +1,302 @@
+"""The console in a real browser, at an edge with cases that wait."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, Page, expect
+
+from gateway.runtime.settings import Settings
+from policies.vocabulary import Reason, State
+from tests.browser.audit import faults
+from tests.browser.conftest import PATIENCE_MS
+from tests.support.desk import TOO_FAST, cookie_of, player_of, staff, submitted
+from tests.support.harness import Harness, free_port, running_harness
+from tests.support.valkey import ValkeyServer
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="package")]
+
+HOSTILE = "<img src onerror=evil()>"
+NOTE_EVIL = "window.evils = 0; window.evil = () => { window.evils += 1; };"
+PHONE, DESK, WALL = (
+    {"width": width, "height": height} for width, height in ((360, 740), (1280, 860), (3840, 2160))
+)
+WIDTH = "document.documentElement.scrollWidth"
+SMALL_TARGETS = """() => [...document.querySelectorAll("a, button, summary, select, input:not([type=hidden])")]
+  .filter((each) => each.checkVisibility() && !each.closest("p, li, blockquote, .sr") && !each.closest("label"))
+  .map((each) => [each.outerHTML.slice(0, 90), each.getBoundingClientRect()])
+  .filter(([, box]) => box.width && (box.height < 23.9 || box.width < 23.9) && box.height > 1)
+  .map(([html]) => html)"""
+
+
+OPEN_ALL = """() => document.querySelectorAll("main details").forEach((each) => { each.name = ""; each.open = true; })"""
+
+
+@dataclass
+class Desk:
+    """An edge with people and cases, and browsers that look at it."""
+
+    harness: Harness
+    browser: Browser
+    players: dict[str, str]
+    complaints: list[str] = field(default_factory=list)
+
+    async def case(self, name: str = "Mira", score: int = 4_410, **how: Any) -> str:
+        if name not in self.players:
+            self.players[name] = await player_of(self.harness, name)
+        return await submitted(self.harness, self.players[name], score, **how)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="package")
+async def desk(
+    tmp_path_factory: pytest.TempPathFactory, valkey_server: ValkeyServer, browser: Browser
+) -> AsyncIterator[Desk]:
+    with valkey_server.client() as client:
+        client.flushall()
+    settings = Settings(
+        data_dir=tmp_path_factory.mktemp("edge") / "data",
+        redis_url=valkey_server.url,
+        bind=f"127.0.0.1:{free_port()}",
+    )
+    async with running_harness(settings) as harness:
+        await staff(harness, {"mara": {"*": "admin"}, "jo": {"arcade": "moderator"}, "vic": {"*": "viewer"}})
+        yield Desk(harness, browser, {})
+
+
+@pytest_asyncio.fixture(loop_scope="package")
+async def sits(desk: Desk) -> AsyncIterator[Callable[..., Any]]:
+    """Opens the console as one of the people; no browser may complain of what a test does not name."""
+    opened: list[tuple[list[str], tuple[str, ...]]] = []
+    async with AsyncExitStack() as leaving:
+
+        async def sit(name: str = "mara", *, forgiven: tuple[str, ...] = (), **context: Any) -> Page:
+            window = await desk.browser.new_context(
+                **{"base_url": desk.harness.url, "viewport": DESK, **context}
+            )
+            leaving.push_async_callback(window.close)
+            if name:
+                await window.add_cookies([await cookie_of(desk.harness, name)])
+            await window.add_init_script(NOTE_EVIL)
+            page, complaints = await window.new_page(), []
+            page.set_default_timeout(PATIENCE_MS)
+            page.on(
+                "console",
+                lambda message: (
+                    complaints.append(message.text) if message.type in {"error", "warning"} else None
+                ),
+            )
+            page.on("pageerror", lambda error: complaints.append(str(error)))
+            opened.append((complaints, forgiven))
+            return page
+
+        yield sit
+    for complaints, forgiven in opened:
+        assert [] == [each for each in complaints if not any(words in each for words in forgiven)]
+
+
+async def test_M07_what_strangers_wrote_is_shown_as_text(desk: Desk, sits: Any):
+    """A name and a note with markup are read as they were written, in the queue, in the case and after a refusal."""
+    case = await desk.case(HOSTILE, findings=(TOO_FAST,), reason=Reason.VELOCITY_POINTS)
+    page = await sits()
+    await page.goto("/console/queue")
+    await expect(page.locator(f"#case-{case}")).to_have_text(HOSTILE)
+    await page.goto(f"/console/cases/{case}")
+    await expect(page.locator("h1 .player")).to_have_text(HOSTILE)
+    await page.keyboard.press("r")
+    await page.fill("#note-reject", f"{HOSTILE}<script>evil()</script>")
+    await page.click("[data-decision=reject] form button")
+    await page.wait_for_url("**/console/queue?settled=*")
+    await page.goto(f"/console/cases/{case}")
+    await expect(page.locator(".events blockquote").first).to_contain_text(
+        f"{HOSTILE}<script>evil()</script>"
+    )
+    assert 0 == await page.evaluate("window.evils")
+
+
+async def test_a_case_is_settled_by_keys_alone_and_undone(desk: Desk, sits: Any):
+    """`j` and Enter open a case, `a` and Enter approve it, `u` takes that back."""
+    case = await desk.case("Lyra", 5_120)
+    page = await sits()
+    await page.goto("/console/queue")
+    for _ in range(50):
+        await page.keyboard.press("j")
+        if await page.evaluate("document.activeElement.id") == f"case-{case}":
+            break
+    await page.keyboard.press("Enter")
+    await page.wait_for_url(f"**/console/cases/{case}")
+    await page.keyboard.press("a")
+    await expect(page.locator("[data-decision=approve] input:checked")).to_be_focused()
+    await page.keyboard.press("Enter")
+    await page.wait_for_url(f"**/console/queue?settled={case}")
+    assert "promoted" == await desk.harness.state_of(case)
+    await page.keyboard.press("u")
+    await page.wait_for_url(f"**/console/cases/{case}")
+    assert "held" == await desk.harness.state_of(case)
+
+
+async def test_a_decision_on_what_has_changed_is_refused_and_says_what_did(desk: Desk, sits: Any):
+    """Somebody else's decision is named, nothing is stored, and the note stays in its place."""
+    case = await desk.case("Kestrel", 2_220)
+    late, quick = await sits(forgiven=("412",)), await sits("jo")
+    for page in (late, quick):
+        await page.goto(f"/console/cases/{case}")
+    await quick.keyboard.press("r")
+    await quick.click("[data-decision=reject] form button")
+    await quick.wait_for_url("**/console/queue?settled=*")
+    await late.keyboard.press("a")
+    await late.fill("#note-approve", "I have seen it live.")
+    await late.click("[data-decision=approve] form button")
+    await expect(late.locator("#notices")).to_contain_text("jo")
+    await expect(late.locator("#notices a")).to_have_attribute("href", f"/console/cases/{case}")
+    assert "I have seen it live." == await late.input_value("#note-approve")
+    assert "rejected" == await desk.harness.state_of(case)
+
+
+async def test_M11_a_session_that_ended_in_mid_work_leads_to_the_sign_in(desk: Desk, sits: Any):
+    """The decision is not stored, the note stays, and the way back in is one link."""
+    case = await desk.case("Pim", 710)
+    page = await sits(forgiven=("401",))
+    await page.goto(f"/console/cases/{case}")
+    await page.keyboard.press("a")
+    await page.fill("#note-approve", "fine")
+    await page.context.clear_cookies()
+    await page.click("[data-decision=approve] form button")
+    await expect(page.locator("#notices a")).to_have_attribute("href", "/console/sign-in")
+    assert "fine" == await page.input_value("#note-approve")
+    assert "held" == await desk.harness.state_of(case)
+    await page.goto("/console/queue")
+    await page.wait_for_url("**/console/sign-in?next=/console/queue")
+
+
+async def test_without_scripts_every_form_still_works(desk: Desk, sits: Any):
+    """A case is approved by a page that runs nothing."""
+    case = await desk.case("Rue", 1_120)
+    page = await sits(java_script_enabled=False)
+    await page.goto(f"/console/cases/{case}")
+    await page.click("[data-decision=approve] summary")
+    await page.click("[data-decision=approve] form button")
+    await page.wait_for_url(f"**/console/queue?settled={case}")
+    assert "promoted" == await desk.harness.state_of(case)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "<p>x</p><img src=x onerror=evil()>",
+        '<p onclick="evil()">x</p>',
+        "<script>evil()</script>",
+        '<iframe srcdoc="<script>evil()</script>"></iframe>',
+        '<a href="javascript:evil()">x</a>',
+        '<a href="https://evil.example/">x</a>',
+        '<p style="position: fixed">x</p>',
+        '<div hx-on:click="evil()">x</div>',
+        '<form action="//evil.example"><input name="a"></form>',
+        "<svg><script>evil()</script></svg>",
+        "<template><script>evil()</script></template>",
+        "<p title=x>y</p>",
+        "1 < 2",
+    ],
+)
+async def test_M07_markup_that_no_template_writes_is_not_shown(desk: Desk, sits: Any, answer: str):
+    """Even if an answer of the edge were forged, the policy of trusted types lets none of it onto the page."""
+    page = await sits(forgiven=("this is no markup of the console",))
+    await page.goto("/console/queue")
+
+    async def forge(route: Any) -> None:
+        await route.fulfill(body=answer, content_type="text/html")
+
+    await page.route("**/console/queue*", forge)
+    await page.evaluate(
+        """() => { window.refused = new Promise((tell) => document.addEventListener(
+             "htmx:error", ({ detail }) => tell(String(detail.error)))); }"""
+    )
+    await page.evaluate("htmx.trigger('#rows', 'queue-changed')")
+    assert "this is no markup of the console" in await page.evaluate("window.refused")
+    assert 0 == await page.evaluate("window.evils")
+
+
+async def test_M07_text_becomes_no_markup_by_another_way(sits: Any):
+    """The browser refuses text where it would be parsed, and any further policy that would let it pass."""
+    page = await sits(forgiven=("TrustedHTML", "TrustedType", "Trusted Type", "Content Security"))
+    await page.goto("/console/queue")
+    for script in (
+        "document.body.innerHTML = '<b>x</b>'",
+        "document.body.insertAdjacentHTML('beforeend', '<b>x</b>')",
+        "trustedTypes.createPolicy('scoregate', {})",
+        "trustedTypes.createPolicy('other', {})",
+    ):
+        assert "refused" == await page.evaluate(
+            f"() => {{ try {{ {script}; return 'done'; }} catch {{ return 'refused'; }} }}"
+        )
+
+
+async def test_M07_the_console_is_in_nobodys_frame(desk: Desk, sits: Any):
+    """Another page that frames the console shows nothing of it."""
+    page = await sits(forgiven=("frame", "Frame"))
+    await page.goto("/docs/http")  # a page of the same site, which is the least foreign one
+    await page.evaluate(
+        """(url) => new Promise((loaded) => {
+             const frame = document.createElement("iframe");
+             frame.src = url; frame.onload = loaded; document.body.append(frame); setTimeout(loaded, 3000); })""",
+        "/console/sign-in",
+    )
+    assert 0 == await page.evaluate(
+        "document.querySelector('iframe').contentDocument?.querySelectorAll('form').length ?? 0"
+    )
+
+
+PLACES = ["/console/sign-in", "/console/queue", "/console/queue?player=nobody", "case", "settled", "/console/account",
+          "/console/people", "/console/people/jo", "/console/nothing"]  # fmt: skip
+
+
+@pytest.mark.parametrize("place", PLACES)
+async def test_everybody_can_use_each_page(desk: Desk, sits: Any, place: str):
+    """axe-core finds nothing in dark and light, nothing is wider than a phone or than a wall, targets are large enough."""
+    case = await desk.case("Ōkami", 1_030)
+    if place == "settled":
+        case = await desk.case("Ōkami", 1_031, state=State.PROMOTED, reason=Reason.ACCEPTED, findings=())
+    path = f"/console/cases/{case}" if place in {"case", "settled"} else place
+    for look in ("dark", "light"):
+        page = await sits(forgiven=("404",), color_scheme=look)
+        await page.goto(path)
+        assert [] == await faults(page)
+        await page.evaluate(OPEN_ALL)
+        assert [] == await faults(page)
+        for window in (PHONE, DESK, WALL):
+            await page.set_viewport_size(window)
+            assert window["width"] == await page.evaluate(WIDTH)
+            assert [] == await page.evaluate(SMALL_TARGETS)
+
+
+async def test_a_chosen_look_stays(sits: Any):
+    """The switch goes through the system's look, dark and light, and the next page has the same."""
+    page = await sits(color_scheme="light")
+    await page.goto("/console/queue")
+    await page.click("[data-theme-switch]")
+    await page.goto("/console/account")
+    assert "dark" == await page.evaluate("document.documentElement.dataset.theme")
+    assert "dark" == await page.evaluate("getComputedStyle(document.documentElement).colorScheme")
+
+
+async def test_keys_leave_writing_and_the_browser_alone(desk: Desk, sits: Any):
+    """A letter in a note is a letter, and a letter with Ctrl is the browser's; `?` shows the keys, Escape closes."""
+    case = await desk.case("Juniper", 2_000)
+    page = await sits()
+    await page.goto(f"/console/cases/{case}")
+    await page.keyboard.press("Control+a")
+    await expect(page.locator("[data-decision=approve]")).not_to_have_attribute("open", "")
+    await page.keyboard.press("h")
+    await page.focus("#note-hold")
+    await page.keyboard.type("are you a rabbit? q")
+    assert "are you a rabbit? q" == await page.input_value("#note-hold")
+    await page.keyboard.press("Escape")
+    await expect(page.locator("[data-decision=hold] summary")).to_be_focused()
+    await page.keyboard.press("?")
+    await expect(page.locator("#keys")).to_be_visible()
+    await page.keyboard.press("Escape")
+    await expect(page.locator("#keys")).not_to_be_visible()
