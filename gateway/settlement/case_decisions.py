@@ -10,6 +10,7 @@ from sqlalchemy import bindparam, select
 from gateway.ledger import queries
 from gateway.ledger.index_pages import fetch_listed, is_listed
 from gateway.ledger.judgement.promotion_impact import impact_in
+from gateway.ledger.moderation.cases import load_case
 from gateway.ledger.records import StoredSubmission
 from gateway.ledger.schema import is_in, submissions
 from gateway.ledger.transaction import Operation, Query, Transaction
@@ -84,6 +85,9 @@ def decide_on_case(
             return StateConflict("no such submission"), []
         if conflict := await _not_theirs(tx, board, submission, request):
             return conflict, []
+        case = await load_case(tx, submission.submission_id)
+        if case is not None and case.needs_senior and not request.may_overrule:
+            return SeniorNeeded("a senior has to decide the case"), []
         history = await queries.history_of(submission.submission_id)(tx)
         decision = await _with_four_eyes(tx, board, submission, request, history)
         if isinstance(decision, StateConflict):

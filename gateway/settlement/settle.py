@@ -331,11 +331,11 @@ async def _write_decision(
         detail=orjson.dumps(dict(decision.detail)).decode(),
         at_ms=decision.at_ms,
     )
+    await keep_case(tx, submission, decision)
     if decision.reason in REMARKS:
         return
     state = {"to_state": decision.to_state.value, "to_reason": decision.reason.value}
     await tx.run(_SET_STATE, id=submission.submission_id, **state)
-    await keep_case(tx, submission, decision)
     await tx.run(_FORGET_WORK, received=submission.seq)
     if board.policy.replay and decision.to_state in _CONVICTED:  # the share may have been lower before
         convicted = sampling.SampledSubmission(submission.seq, **subject)

@@ -331,3 +331,54 @@ async def test_M03_nobody_gets_a_case_that_somebody_else_is_in(ledger: Ledger, b
     desk.now_ms += CLAIM_MS
     assert {None} >= {desk.holder(name) for name in desk.order}
     assert bool(desk.order) == bool(await offered(ledger, Claimant("new", senior_scopes=ALL), desk.now_ms))
+
+
+async def remarked(
+    ledger: Ledger, board: Board, state: State, actor: str, reason: Reason, **detail: Any
+) -> None:
+    """A remark on submission `a`, which is in this state."""
+    decision = Decision("a", state, actor, reason, NOON_MS, frozenset(State), detail=detail)
+    [[outcome], _] = await ledger.write(_decide_all(board, [decision]))
+    assert not isinstance(outcome, StateConflict), outcome
+
+
+async def test_a_case_waits_while_its_player_is_asked(ledger: Ledger, board: Board):
+    """Nobody is offered it until the answer, or until the time for it is over; who asked has left it."""
+    await ledger.append(new_submission("a", state=State.HELD))
+    asking = ("moderator:ana", Reason.QUESTION_ASKED)
+    await ledger.write(claim_case("a", ANA, now_ms=NOON_MS))
+    await remarked(ledger, board, State.HELD, *asking, answer_by_ms=NOON_MS + MINUTE_MS)
+    assert [] == await offered(ledger, BEN)
+    assert ["a"] == await offered(ledger, BEN, NOON_MS + MINUTE_MS)
+    await remarked(ledger, board, State.HELD, "player", Reason.QUESTION_ANSWERED)
+    assert ["a"] == await offered(ledger, BEN)
+    decision = Decision("a", State.PROMOTED, "replay", Reason.VERIFIED, NOON_MS, frozenset(State))
+    await ledger.write(_decide_all(board, [decision]))
+    back = Decision(
+        "a", State.HELD, "moderator:ana", Reason.HELD_BY_MODERATOR, NOON_MS, frozenset(State),
+        detail={"answer_by_ms": NOON_MS + MINUTE_MS},
+    )  # fmt: skip
+    await ledger.write(_decide_all(board, [back]))
+    assert ([], 1) == (await offered(ledger, BEN), await check_cases(ledger))
+
+
+async def test_what_was_approved_once_is_for_another_senior(ledger: Ledger, board: Board):
+    """Who approved has left the case, and does not have it again."""
+    await ledger.append(new_submission("a", state=State.HELD))
+    await ledger.write(claim_case("a", CYN, now_ms=NOON_MS))
+    await remarked(ledger, board, State.HELD, "moderator:cyn", Reason.APPROVED_ONCE)
+    dee = Claimant("dee", senior_scopes=ALL)
+    assert ([], [], ["a"]) == tuple([await offered(ledger, each) for each in (CYN, BEN, dee)])
+
+
+async def test_M10_an_appeal_is_a_case_for_somebody_else(ledger: Ledger, board: Board):
+    """A senior's, until it is denied or granted; it is counted by its own reason."""
+    await ledger.append(new_submission("a", state=State.HELD))
+    await decided(ledger, board, "a", State.REJECTED, "moderator:cyn")
+    dee = Claimant("dee", senior_scopes=ALL)
+    for reason, state in ((Reason.APPEAL_DENIED, State.REJECTED), (Reason.APPEAL_GRANTED, State.PROMOTED)):
+        await remarked(ledger, board, State.REJECTED, "player", Reason.APPEALED)
+        assert {"tiny": {"appealed": 1}} == await ledger.read(case_counts_of_labels())
+        assert ([], [], ["a"]) == tuple([await offered(ledger, each) for each in (CYN, BEN, dee)])
+        await remarked(ledger, board, state, "moderator:dee", reason)
+        assert ([], {}) == (await queued(ledger), await ledger.read(case_counts_of_labels()))

@@ -78,6 +78,17 @@ _COUNT = Query(
 )
 _IS_UNASSESSED: Final = _c.harm < literal_column("0")  # a bound number would not use the index
 
+_PUT = Query(
+    update(cases)
+    .where(_c.submission_id == bindparam("submission"))
+    .values(
+        claimed_by=bindparam("by"),
+        claimed_until_ms=bindparam("by_until_ms"),
+        waits_until_ms=bindparam("waits_ms"),
+        not_for=bindparam("whom_not"),
+        needs_senior=bindparam("is_for_seniors"),
+    )
+)
 _UNASSESSED = Query(
     select(_c.seq, _c.submission_id, _c.board)
     .where(_IS_UNASSESSED)
@@ -101,8 +112,8 @@ class UnassessedCase(NamedTuple):
     board: str
 
 
-def held_case(submission: StoredSubmission, reason: Reason, at_ms: int) -> StoredCase:
-    """Return the case of a submission that is held from now on."""
+def new_case(submission: StoredSubmission, reason: Reason, at_ms: int) -> StoredCase:
+    """Return the case of a submission that waits for a moderator from now on."""
     return _new(submission, submission.seq, reason, at_ms)
 
 
@@ -161,6 +172,20 @@ def case_from(row: Row) -> StoredCase:
     """Return the case of a row."""
     case = StoredCase(*row)
     return case._replace(kind=CaseKind(case.kind))
+
+
+async def put_case(tx: Transaction, case: StoredCase) -> None:
+    """Store who has a case, who may not, and what it waits for."""
+    await tx.run(
+        _PUT,
+        submission=case.submission_id,
+        by=case.claimed_by,
+        by_until_ms=case.claimed_until_ms,
+        waits_ms=case.waits_until_ms,
+        whom_not=case.not_for,
+        is_for_seniors=case.needs_senior,
+    )
+    await note_change(tx, case)
 
 
 async def note_change(tx: Transaction, case: StoredCase) -> None:
