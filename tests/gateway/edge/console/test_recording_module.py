@@ -22,6 +22,7 @@ from replay.forensics.inputs import inputs_of
 from replay.recording import RecordingError, decode, encode, pack_inputs
 from tests.support.game import ROOT, arcade
 from tests.support.gate import missing
+from tests.support.thorough import seeds
 
 MODULE = Path(console.__file__).parent / "static" / "recording.js"
 SCRIPT = Path(__file__).parent / "decode.mjs"
@@ -167,7 +168,7 @@ def test_malformed_recordings_are_refused_alike():
     assert all("error" in each for each in said)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(12, ordinarily=2))
 def test_any_recording_and_what_becomes_of_it_is_read_alike(seed: int):
     """Random recordings, changed and cut short: both take the same ones and name the same fault of the others."""
     draw = random.Random(seed)
