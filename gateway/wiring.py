@@ -56,6 +56,7 @@ from gateway.runtime.bounded_cache import let_go_of_idle
 from gateway.runtime.clock import Clock
 from gateway.runtime.disk import disk_floor_of
 from gateway.runtime.settings import Settings
+from gateway.settlement.banned_players import BannedPlayers
 from gateway.settlement.builds import BuildRegistry
 from gateway.settlement.coalescing import Coalescers
 from gateway.settlement.unprojected import UnprojectedChanges, keep_projecting
@@ -172,10 +173,12 @@ async def open_edge(settings: Settings, *, clock: Clock | None = None) -> AsyncI
         )
         edge = _edge(opened, keyring)
         await edge.builds.refresh()
+        await edge.banned.refresh()
         await edge.outdated.learn()
         try:
             async with (
                 in_background(edge.builds.keep_fresh(), name="builds"),
+                in_background(edge.banned.keep_fresh(), name="bans"),
                 in_background(edge.presence.keep(), name="presence"),
                 in_background(edge.lag.keep_fresh(), name="lag"),
                 in_background(let_go_of_idle([edge.parts.cache, index.cache, catalogue.cache]), name="idle"),
@@ -306,6 +309,7 @@ def _edge(opened: _EdgeResources, keyring: Keyring) -> Edge:
         profile_changes=AddressLimit(client, ADDRESS_RATE, keys.profile_changes),
         friends=FriendLists(client, most_bytes=opened.settings.friends_mib * 2**20),
         builds=BuildRegistry(opened.ledger),
+        banned=BannedPlayers(opened.ledger),
         openings=BoardOpenings(client),
         turnstile=Turnstile(),
         arriving=ReceiveBacklog(opened.settings.arriving_mib * 2**20),

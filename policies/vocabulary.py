@@ -32,14 +32,18 @@ class State(StrEnum):
 
 TRANSITIONS: Mapping[State, frozenset[State]] = {
     State.RECEIVED: frozenset({State.PENDING, State.HELD, State.REJECTED}),
-    State.PENDING: frozenset({State.PROMOTED, State.HELD, State.REJECTED, State.SUPERSEDED}),
-    State.HELD: frozenset({State.PROMOTED, State.REJECTED}),
+    State.PENDING: frozenset({State.PROMOTED, State.HELD, State.REJECTED, State.SUPERSEDED, State.REVOKED}),
+    State.HELD: frozenset({State.PROMOTED, State.REJECTED, State.REVOKED}),
     State.PROMOTED: frozenset({State.PROMOTED, State.HELD, State.REJECTED, State.REVOKED}),
-    State.REVOKED: frozenset({State.PROMOTED}),
-    State.REJECTED: frozenset({State.HELD, State.PROMOTED}),
+    State.REVOKED: frozenset({State.PROMOTED, State.REVOKED}),
+    State.REJECTED: frozenset({State.HELD, State.PROMOTED, State.REVOKED}),
     State.SUPERSEDED: frozenset(),
 }
-"""The only allowed changes of state. Only undoing a granted appeal rejects what is promoted."""
+"""The only allowed changes of state.
+
+Only undoing a granted appeal rejects what is promoted. What would be promoted is revoked at once while
+its player is banned.
+"""
 
 
 class Reason(StrEnum):
@@ -87,6 +91,9 @@ class Reason(StrEnum):
     APPEAL_GRANTED = "appeal-granted", "A moderator looked at the appeal and let it count.", "none"
     REMOVED_BY_SERVER = "removed-by-server", "A registered game server took it back.", "moderation"
     CORRECTED = "corrected", "A registered game server replaced it with another score.", "none"
+    BANNED = "banned", "Its player is banned: it would count otherwise.", "moderation"
+    UNBANNED = "unbanned", "A ban of the player was lifted, or has ended.", "none"
+    PLAYER_RENAMED = "player-renamed", "A moderator gave the player another name.", "none"
     KEY_COMPROMISED = "key-compromised", "The key of the game server that wrote it was compromised."
     REVERIFIED_OTHERWISE = (
         "reverified-otherwise",

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from gateway.runtime.clock import Clock
     from gateway.runtime.disk import DiskFloor
     from gateway.runtime.settings import Settings
+    from gateway.settlement.banned_players import BannedPlayers
     from gateway.settlement.builds import BuildRegistry
     from gateway.settlement.coalescing import Coalescers
     from policies.loader import Board
@@ -70,6 +71,7 @@ class Edge:
     logins: Logins
     server_keys: ServerKeys
     builds: BuildRegistry
+    banned: BannedPlayers
     openings: BoardOpenings
     turnstile: Turnstile
     arriving: ReceiveBacklog

@@ -105,6 +105,7 @@ class ProblemType(Enum):
     METHOD_NOT_ALLOWED = ("method-not-allowed", 405, "The method is not available here")
     TOO_EARLY = ("too-early", 425, "Early data is not accepted")
     CSRF = ("csrf", 403, "The request comes from another site")
+    PLAYER_BANNED = ("player-banned", 403, "The player is banned")
     SELF_APPROVAL = ("self-approval", 403, "Somebody else has to decide on this")
     QUOTA_EXCEEDED = ("quota-exceeded", 429, "Too many requests, or too many bytes")
     ABNORMAL_USAGE = ("abnormal-usage-detected", 429, "Too many claims were refused")

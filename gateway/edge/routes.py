@@ -8,6 +8,7 @@ from gateway.edge.health import endpoints
 from gateway.edge.live import feed_request, sse, websocket
 from gateway.edge.moderation import cases, decisions, surroundings, trail
 from gateway.edge.people_routes import PEOPLE_ROUTES
+from gateway.edge.player_routes import PLAYER_ROUTES
 from gateway.edge.players import friends, joins, memberships
 from gateway.edge.problems import ProblemType as P
 from gateway.edge.queue_routes import QUEUE_ROUTES
@@ -51,6 +52,7 @@ _SUBMIT = (
     P.NONCE_REUSED,
     P.BOUNDS_VIOLATION,
     P.SCOPE_FORBIDDEN,
+    P.PLAYER_BANNED,
     P.QUOTA_EXCEEDED,
     P.ABNORMAL_USAGE,
     P.NOT_FOUND,
@@ -117,7 +119,7 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", "/v1/boards/{board}/runs", runs.open_run, Caller.PLAYER, "Open a run",
           outcomes.RunOpened, bodies.NewRun, 201,
           (*POST, *TOKEN, P.BUILD_UNKNOWN, P.BUILD_BLOCKED, P.BOARD_CLOSED, P.NAME_UNSIGNED, P.FAMILY_FULL,
-           P.QUOTA_EXCEEDED, P.NOT_FOUND)),
+           P.PLAYER_BANNED, P.QUOTA_EXCEEDED, P.NOT_FOUND)),
     Route("POST", "/v1/boards/{board}/scores", submit.submit_score, Caller.RUN, "Submit the score of a run",
           outcomes.ScoreAccepted, bodies.NewScore, 202, _SUBMIT),
     Route("GET", "/v1/submissions/{submission}", submission_state.show_submission, Caller.PLAYER,
@@ -257,6 +259,7 @@ ROUTES: tuple[Route, ...] = (
           "Export what moderators did as CSV", problems=(*_STORED, P.SCHEMA_VIOLATION), gives_octets=True,
           query=(*_TRAIL, "limit", "cursor"), ability=Ability.OVERRULE),
     *PEOPLE_ROUTES,
+    *PLAYER_ROUTES,
     Route("GET", "/livez", endpoints.livez, Caller.ANYONE, "Check that the process answers",
           outcomes.Liveness),
     Route("GET", "/readyz", endpoints.readyz, Caller.ANYONE, "Check that submissions can be accepted",

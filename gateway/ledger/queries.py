@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import orjson
-from sqlalchemy import bindparam, func, insert, select, update
+from sqlalchemy import bindparam, func, insert, or_, select, text, update
 
 from gateway.ledger.index_pages import fetch_listed, is_listed
 from gateway.ledger.records import (
@@ -17,6 +17,7 @@ from gateway.ledger.records import (
     receipt_from,
 )
 from gateway.ledger.schema import (
+    BANNED,
     baselines,
     events,
     is_in,
@@ -119,7 +120,7 @@ _REVOKE_KEY = Query(
 _COUNTING_OF = Query(
     select(*_SUBMISSION_COLUMNS)
     .where(
-        is_in(State.PROMOTED),
+        or_(is_in(State.PROMOTED), text(BANNED)),
         _s.credential == bindparam("credential"),
         _s.received_at_ms >= bindparam("since_ms"),
         _s.seq > bindparam("after"),
@@ -300,7 +301,10 @@ def revoke_server_key(key_id: str, *, now_ms: int) -> Operation[bool]:
 def counting_submissions(
     credential: str, *, since_ms: int, after: int, upto: int, count: int
 ) -> Operation[list[StoredSubmission]]:
-    """Return a credential's promoted submissions of (`after`, `upto`], received at `since_ms` or later."""
+    """Return a credential's submissions of (`after`, `upto`] that count, or would without a ban.
+
+    They were received at `since_ms` or later.
+    """
 
     async def work(tx: Transaction) -> list[StoredSubmission]:
         span = {"after": after, "upto": upto, "count": count}

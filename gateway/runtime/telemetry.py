@@ -269,6 +269,8 @@ class Event:
     LEASES_LOST = "leases_lost"
     STEWARD_DEAD = "steward_dead"
     DECISION = "decision"
+    PLAYER_BANNED = "player_banned"
+    BAN_LIFTED = "ban_lifted"
     VERDICT = "verdict"
     AUDIT_DRAWN = "audit_drawn"
     REVEALS_PUT_OFF = "reveals_put_off"

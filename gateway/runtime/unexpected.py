@@ -29,6 +29,7 @@ class FaultPlace(StrEnum):
     DUTY = "duty"
     FEED = "feed"
     BUILDS = "builds"
+    BANS = "bans"
     PRESENCE = "presence"
     COALESCER = "coalescer"
     OWED = "owed"

@@ -26,6 +26,7 @@ from gateway.settlement.settle import (
     decide,
     fold,
     receive,
+    states_to_decide_on,
     trusted,
 )
 from gateway.shared_records import Change
@@ -269,7 +270,7 @@ async def _targets(tx: Transaction, board: Board, operation: ServerOperation) ->
         target = await queries.load_submission(tx, operation.target)
         if target is None or target.player != operation.player:
             raise _Impossible(RefusalKind.CONFLICT, "the player has no such submission on the board")
-        if target.board != board.name or target.state is not State.PROMOTED:
+        if target.board != board.name or State.PROMOTED not in states_to_decide_on(target):
             raise _Impossible(
                 RefusalKind.CONFLICT, "the submission does not count, so it cannot be taken back"
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import orjson
@@ -14,6 +14,7 @@ from gateway.ledger import queries
 from gateway.ledger.archive.windows import mark_changed
 from gateway.ledger.judgement import reveals, sampling
 from gateway.ledger.judgement.learning import fold_baseline
+from gateway.ledger.moderation import bans
 from gateway.ledger.records import NewSubmission, StoredSubmission
 from gateway.ledger.schema import events, outbox, submissions
 from gateway.ledger.standings.folds import CountChange, fold_standings
@@ -216,6 +217,8 @@ async def decide(tx: Transaction, board: Board, decision: Decision) -> SettledDe
         and expected != await queries.newest_event(tx, submission.submission_id)
     ):
         return CaseOvertaken()
+    if submission and decision.to_state is State.PROMOTED and decision.reason not in REMARKS:
+        decision = await _under_bans(tx, submission, decision)
     conflict = _conflict(submission, board, decision)
     if submission is None or conflict:
         return conflict or StateConflict()
@@ -283,11 +286,26 @@ async def _fold_populations(
 def _conflict(submission: StoredSubmission | None, board: Board, decision: Decision) -> StateConflict | None:
     if submission is None or submission.board != board.name:
         return StateConflict("no such submission on the board")
-    if submission.state not in decision.from_states:
+    if decision.from_states.isdisjoint(states_to_decide_on(submission)):
         return StateConflict()
     if decision.attempt is not None and decision.attempt != submission.attempt:
         return StateConflict("another worker has taken over the submission")
     return _forbidden(submission, decision)
+
+
+async def _under_bans(tx: Transaction, submission: StoredSubmission, promotion: Decision) -> Decision:
+    """Return a promotion, or while the player is banned a revocation, which follows the ban's end."""
+    ban = await bans.ban_in_force(tx, submission.player, submission.board)
+    if ban is None or submission.unreadable:
+        return promotion
+    detail = {**promotion.detail, bans.BAN: ban, bans.WAS: promotion.reason.value}
+    return replace(promotion, to_state=State.REVOKED, reason=Reason.BANNED, detail=detail)
+
+
+def states_to_decide_on(submission: StoredSubmission) -> frozenset[State]:
+    """Return the state of a submission, and of one that only a ban revokes also the one that it had."""
+    is_banned = submission.state is State.REVOKED and submission.reason is Reason.BANNED
+    return frozenset({submission.state, State.PROMOTED} if is_banned else {submission.state})
 
 
 def _forbidden(submission: StoredSubmission, decision: Decision) -> StateConflict | None:
@@ -301,8 +319,10 @@ def _forbidden(submission: StoredSubmission, decision: Decision) -> StateConflic
         )
     if submission.unreadable and decision.to_state is State.PROMOTED:
         return StateConflict(f"the ledger's record of it cannot be read: {', '.join(submission.unreadable)}")
-    # Verification may confirm a run that was promoted without it, which changes the reason alone.
-    if decision.to_state is submission.state and submission.reason is not Reason.SAMPLED:
+    # Verification may confirm a run that was promoted without it, which changes the reason alone. So does a
+    # ban of what was revoked for another reason, and another revocation of what only a ban revokes.
+    is_of_ban = (decision.reason is Reason.BANNED) is not (submission.reason is Reason.BANNED)
+    if decision.to_state is submission.state and not (submission.reason is Reason.SAMPLED or is_of_ban):
         return StateConflict("only an unverified submission may be decided on without changing its state")
     if decision.to_state not in TRANSITIONS[submission.state]:
         return StateConflict(f"a {submission.state} submission never becomes {decision.to_state}")
@@ -337,7 +357,8 @@ async def _write_decision(
     state = {"to_state": decision.to_state.value, "to_reason": decision.reason.value}
     await tx.run(_SET_STATE, id=submission.submission_id, **state)
     await tx.run(_FORGET_WORK, received=submission.seq)
-    if board.policy.replay and decision.to_state in _CONVICTED:  # the share may have been lower before
+    is_convicted = decision.to_state in _CONVICTED and decision.reason is not Reason.BANNED
+    if board.policy.replay and is_convicted:  # the share may have been lower before
         convicted = sampling.SampledSubmission(submission.seq, **subject)
         await sampling.queue_player(tx, convicted, now_ms=decision.at_ms)
     due_at_ms = decision.at_ms + work.PROJECT_AFTER_MS + int(board.policy.staleness_s * 1000)

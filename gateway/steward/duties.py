@@ -16,6 +16,7 @@ from gateway.ledger.ledger import Ledger
 from gateway.recordings.recordings import Recordings
 from gateway.runtime.clock import Clock, wall_clock
 from gateway.runtime.settings import Settings
+from gateway.steward.ban_keeping import BanKeeper
 from gateway.steward.case_duties import CaseKeeper
 from gateway.steward.dispatch import JobQueue
 from gateway.steward.dispatcher import Dispatcher
@@ -32,6 +33,7 @@ from gateway.steward.pauses import (
     ANCHOR_S,
     ARCHIVE_S,
     AUDIT_S,
+    BANS_S,
     BOARDS_S,
     CASES_S,
     COLD_S,
@@ -130,6 +132,7 @@ class Steward:
         self._boards = BoardKeeper(ledger, catalogue, clock=clock)
         self._cases = CaseKeeper(ledger, catalogue)
         self._wanted = BoardOpener(ledger, catalogue, clock=clock)
+        self._bans = BanKeeper(ledger, index, catalogue, clock=clock)
         self._rollups = RollupKeeper(ledger, index, catalogue, failures, clock=clock)
         self._rules = RuleKeeper(ledger, index, catalogue, clock=clock)
         self._layout = LayoutUpgrade(index.client, catalogue.of_files.values)
@@ -201,6 +204,7 @@ class Steward:
             _Duty(self.draw_audits, AUDIT_S),
             _Duty(self.see_to_top, TOP_S, None, REST_MS, self._in_ledger.next_top),
             _Duty(self.recall, TOP_S, DutyLease.RECALLS, REST_MS, self._in_outbox.next_recall),
+            _Duty(self.keep_bans, BANS_S, DutyLease.BANS, REST_MS, self._bans.next_due),
             _Duty(self.roll_up, ROLLUP_S, DutyLease.ROLLUPS, REST_MS, self._rollups.next_due),
             _Duty(self.follow_rules, RULES_S, DutyLease.ROLLUPS),
             _Duty(self.open_boards, BOARDS_S, DutyLease.BOARDS),
@@ -283,6 +287,10 @@ class Steward:
     async def recall(self) -> int:
         """Queue the unverified runs that players' convictions left for later, and return how many."""
         return await self._in_outbox.recall()
+
+    async def keep_bans(self) -> int:
+        """Lift bans whose time is over, go on with those that have work, and return how many."""
+        return await self._bans.step()
 
     async def roll_up(self) -> int:
         """Bring rollups up to date and return how many windows of boards were compared with points."""

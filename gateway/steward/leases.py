@@ -49,6 +49,7 @@ class DutyLease(StrEnum):
     COLLECTING = "collecting"
     EXPIRING = "expiring"
     RECALLS = "recalls"
+    BANS = "bans"
     REVEALS = "reveals"
     ROLLUPS = "rollups"
     BOARDS = "boards"

@@ -25,6 +25,9 @@ ARCHIVE_S: Final = 5.0
 EXACT_RANKS_S: Final = 1.0
 """Seconds between looks for heads that lost too many entries, and for sketches that are too old."""
 
+BANS_S: Final = 0.1
+"""Seconds between looks for bans whose time is over, or whose submissions have still to follow."""
+
 ROLLUP_S: Final = 0.5
 """Seconds between looks for boards whose ranks give other points."""
 

@@ -59,6 +59,9 @@ MEANT = {
     "derived.log._UNSHOWN": ("coarse scan", "projections under way: what the index was not told of yet"),
     "derived.trends._FORGET": ("scan", "a row for each slot of a board, when they are filled anew"),
     "derived.trends._PRUNE": ("range", PIECE_OF_SLOTS),
+    **{f"moderation.bans._{what}[{order}]": ("sort", OF_ONE)
+       for what in ("COUNTING", "BANNED") for order in ("ascending", "descending", "newest")},
+    "moderation.bans._NEXT_END": ("scan", NEWEST),
     "leases._CLAIM": ("scan", LEASES),
     "leases._CLAIM_LANES": ("range scan", LEASES),
     "leases._LEASES": ("scan", LEASES),

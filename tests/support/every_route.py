@@ -24,6 +24,7 @@ _NAMES = {
     "digest": hashlib.sha256(_FILE).hexdigest(),
     "family": "track",
     "player": "ada",
+    "ban": "0" * 24,
     "segment": "country",
     "session": "0" * 16,
     "token": "0" * 16,
@@ -66,6 +67,7 @@ def _body(route: Route) -> Any:
         "NewToken": {"label": "a program"},
         "NewModerator": {"name": "noor", "grants": {"*": "viewer"}},
         "ModeratorChange": {"grants": {"*": "viewer"}},
+        "NewBan": {"operation": secrets.token_hex(8), "board": "other", "code": "cheating"},
     }
     return bodies[route.body.__name__] if route.body else None
 

@@ -77,6 +77,8 @@ MOODS: Final[tuple[Values, ...]] = (
     {"kind": "audit", "priority": 0},
     {"kind": "probe", "seq": 0},
     {"reason": Reason.VERIFIED.value},
+    {"state": State.REVOKED.value, "reason": Reason.BANNED.value},
+    {"lifted_at_ms": None},
     {"actor": "moderator:mara"},
     {"player": "@ada"},
     {"series": 1},

@@ -17,6 +17,7 @@ from gateway.edge.http.responses import asset_url, json_response
 from gateway.edge.players.name_keys import name_key
 from gateway.edge.players.names import display_name
 from gateway.edge.problems import Problem, ProblemType
+from gateway.edge.submissions.banned import refuse_banned
 from gateway.edge.submissions.first_runs import board_to_play, is_unopened, open_first
 from gateway.edge.wire import bodies, fields, outcomes
 from gateway.index.limits.open_runs import RunOpening
@@ -62,6 +63,7 @@ async def open_run(request: web.Request) -> web.Response:
     """Answer 201 with a ticket, seed and signing key for one run of the bearer."""
     edge, board, bearer = request.app[EDGE], await board_to_play(request), player_of(request)
     body = parse_body(await read_body(request, SMALL_BODY), bodies.NewRun)
+    refuse_banned(edge, bearer.subject, board.name)
     simulator = _simulator_for(edge, board, body.build)
     if is_unopened(board):  # last of all checks, so that no run that is refused opens a board
         board = await open_first(request, board, bearer.subject, body.name_signature)

@@ -18,6 +18,7 @@ from gateway.edge.http.request import board_of, client_names, parse_body
 from gateway.edge.http.responses import score_accepted
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reads.details import stored_details
+from gateway.edge.submissions.banned import refuse_banned
 from gateway.edge.submissions.large_recordings import write_behind_recording
 from gateway.edge.submissions.signed_runs import SignedRun, authenticate_run
 from gateway.edge.submissions.submitted_recording import body_limit, recording_of, reveal_ms
@@ -50,6 +51,7 @@ async def submit_score(request: web.Request) -> web.Response:
     admitted = await _admit(edge, board, admission_request)
     receipt = await _existing_receipt(edge, admitted, run)
     if receipt is None:
+        await _refuse_banned(edge, run)
         async with _counting_refusals(edge, admission_request, board):
             new = await _judge(edge, board, run, claim, admitted)
         refuse_large(edge, len(new.recording or b""))
@@ -104,6 +106,16 @@ async def _existing_receipt(edge: Edge, admitted: AdmissionResult, run: SignedRu
     if admitted.admission is not Admission.KNOWN:
         return None
     return await edge.ledger.read(queries.receipt(run.ticket.run), ReadKind.REQUESTS)
+
+
+async def _refuse_banned(edge: Edge, run: SignedRun) -> None:
+    """Refuse the run of a banned player, unless it is stored. Raises `player-banned`."""
+    try:
+        refuse_banned(edge, run.ticket.player, run.ticket.board)
+    except Problem:
+        # Without Redis nobody said that the run is stored, and a resend has its answer, whatever came after.
+        if await edge.ledger.read(queries.receipt(run.ticket.run), ReadKind.REQUESTS) is None:
+            raise
 
 
 async def _judge(

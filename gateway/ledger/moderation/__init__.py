@@ -1,1 +1,1 @@
-"""Records of moderation: what waits, who did what, the evidence of it, and the accounts of moderators."""
+"""Records of moderation: what waits, bans, who did what and the evidence of it, and moderators."""

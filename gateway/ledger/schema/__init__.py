@@ -26,6 +26,7 @@ from gateway.ledger.schema.derived_tables import (
 from gateway.ledger.schema.judgement_tables import baselines, build_changes
 from gateway.ledger.schema.moderation_tables import (
     api_tokens,
+    bans,
     invitations,
     labels,
     moderator_grants,
@@ -53,6 +54,7 @@ from gateway.ledger.schema.standing_tables import (
 )
 from gateway.ledger.schema.steward_tables import leases, seals, stewards
 from gateway.ledger.schema.submission_tables import (
+    BANNED,
     BY_MODERATOR,
     VERIFIED,
     commitments,
@@ -72,6 +74,7 @@ __all__ = [
     "ARCHIVE_IN_FORCE",
     "ARCHIVE_KEPT",
     "ARCHIVE_WORK",
+    "BANNED",
     "BY_MODERATOR",
     "SCHEMA_VERSION",
     "STANDS_IN_FAMILY",
@@ -83,6 +86,7 @@ __all__ = [
     "api_tokens",
     "archived_entries",
     "archived_windows",
+    "bans",
     "baselines",
     "board_counts",
     "board_duties",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Column, Index, LargeBinary, Table
 
-from gateway.ledger.schema.base import Int64, Text, metadata, required
+from gateway.ledger.schema.base import Int64, Text, metadata, partial_index, required
 
 moderators = Table(
     "moderators",
@@ -103,4 +103,35 @@ labels = Table(
 """What decisions of moderators say of runs. `seq` is the event's, `label` the board's policy file.
 
 `is_cheat` is NULL if the decision does not say; `overturned_by` is the event that undid or reversed it.
+"""
+
+bans = Table(
+    "bans",
+    metadata,
+    Column("ban_id", Text, primary_key=True),
+    required("player", Text),
+    required("scope", Text),
+    required("is_shadow", Int64),
+    required("code", Text),
+    required("note", Text),
+    required("message", Text),
+    required("actor", Text),
+    required("began_at_ms", Int64),
+    Column("until_ms", Int64),
+    Column("lifted_at_ms", Int64),
+    required("lifted_by", Text),
+    required("changed_seq", Int64),
+    required("changed_count", Int64),
+    Column("seen_seq", Int64),
+    Index("bans_of_player", "player", "changed_seq"),
+    Index("bans_by_change", "changed_seq"),
+    partial_index("bans_to_end", "until_ms", where="lifted_at_ms IS NULL AND until_ms IS NOT NULL"),
+    partial_index("bans_at_work", "changed_seq", where="seen_seq IS NOT NULL"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+"""Bans of players on a board, on the boards of a family, or everywhere (`scope` is empty).
+
+`changed_seq` is the event that began or lifted the ban. Until all submissions in its scope have followed it,
+`seen_seq` is the number of the player's submission up to which they have; `changed_count` is how many did.
 """

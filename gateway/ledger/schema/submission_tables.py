@@ -101,6 +101,10 @@ recording_bands = Table(
 """Numbers by which similar recordings are found. `seq` is that of the submission."""
 
 
+BANNED: Final = "state = 'revoked' AND reason = 'banned'"
+"""The condition that a submission does not count because its player is banned."""
+
+
 def _index_of_state(state: State, *columns: str, suffix: str = "") -> Index:
     """Return an index of the submissions in one state, so that an append costs the other states nothing."""
     where = text(f"state = '{state.value}'")
@@ -146,6 +150,7 @@ submissions = Table(
     _index_of_state(State.PROMOTED, "board", "build", "achieved_at_ms", suffix="_of_build"),
     _index_of_state(State.PROMOTED, "board", "build", "score", suffix="_by_score"),
     Index("submissions_of_player", "player", "seq"),
+    partial_index("submissions_banned", "board", "player", where=BANNED),
     Index(
         "submissions_of_recording",
         "recording_digest",

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
 import orjson
-from sqlalchemy import bindparam, insert, or_, select
+from sqlalchemy import bindparam, insert, or_, select, text
 from sqlalchemy.dialects.postgresql import insert as upsert
 
-from gateway.ledger.schema import is_in, server_keys, server_operations, slot_versions, submissions
+from gateway.ledger.schema import BANNED, is_in, server_keys, server_operations, slot_versions, submissions
 from gateway.ledger.transaction import Query, Transaction
 from policies.errors import KeyRevoked, NonceReused, OperationReused
 from policies.vocabulary import SCORE_LIMIT, State
@@ -41,17 +41,21 @@ _PUT_SLOT = Query(
         set_={name: _put_slot.excluded[name] for name in ("version", "removed_version")},
     )
 )
-_COUNTING = Query(
-    select(_s.submission_id)
-    .outerjoin_from(submissions, server_operations, _o.operation_id == _s.submission_id)
-    .where(
-        is_in(State.PROMOTED),
-        _s.board == bindparam("board"),
-        _s.player == bindparam("player"),
-        or_(_o.version.is_(None), _o.version <= bindparam("up_to")),
+_COUNTING, _BANNED = (
+    Query(
+        select(_s.seq, _s.submission_id)
+        .outerjoin_from(submissions, server_operations, _o.operation_id == _s.submission_id)
+        .where(
+            condition,
+            _s.board == bindparam("board"),
+            _s.player == bindparam("player"),
+            or_(_o.version.is_(None), _o.version <= bindparam("up_to")),
+        )
+        .order_by(_s.seq)
     )
-    .order_by(_s.seq)
+    for condition in (is_in(State.PROMOTED), text(BANNED))
 )
+"""What counts in a slot, and what would count if its player were not banned."""
 
 
 class ServerRequest(NamedTuple):
@@ -198,9 +202,10 @@ async def raise_slot_version(
 async def counting_in_slot(
     tx: Transaction, board: str, player: str, *, up_to: int = VERSION_LIMIT
 ) -> list[str]:
-    """Return the ids of a player's promoted submissions on a board, oldest first.
+    """Return the ids of a player's submissions on a board that count, or would without a ban, oldest first.
 
     Versions above `up_to` are skipped.
     """
-    rows = await tx.rows(_COUNTING, board=board, player=player, up_to=up_to)
-    return [row[0] for row in rows]
+    slot = {"board": board, "player": player, "up_to": up_to}
+    rows = [*await tx.rows(_COUNTING, **slot), *await tx.rows(_BANNED, **slot)]
+    return [submission_id for _, submission_id in sorted(rows)]

@@ -3,6 +3,7 @@
 Indexes find the submissions of a player, and the events that a moderator caused. Moderators have accounts, whose
 changes are events; their sessions, invitations and tokens come and go, and are stored as digests. Submissions
 that wait for a moderator are cases, with a row for each that is held already. Decisions leave labels.
+Players can be banned.
 """
 
 from __future__ import annotations
@@ -171,6 +172,32 @@ Table(
     sqlite_with_rowid=False,
 )
 
+Table(
+    "bans",
+    metadata,
+    Column("ban_id", Text, primary_key=True),
+    _required("player", Text),
+    _required("scope", Text),
+    _required("is_shadow", Int64),
+    _required("code", Text),
+    _required("note", Text),
+    _required("message", Text),
+    _required("actor", Text),
+    _required("began_at_ms", Int64),
+    Column("until_ms", Int64),
+    Column("lifted_at_ms", Int64),
+    _required("lifted_by", Text),
+    _required("changed_seq", Int64),
+    _required("changed_count", Int64),
+    Column("seen_seq", Int64),
+    Index("bans_of_player", "player", "changed_seq"),
+    Index("bans_by_change", "changed_seq"),
+    _partial("bans_to_end", "until_ms", where="lifted_at_ms IS NULL AND until_ms IS NOT NULL"),
+    _partial("bans_at_work", "changed_seq", where="seen_seq IS NOT NULL"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
 _LABELS: Final = {
     "sqlite": "substr(s.board, 1, instr(s.board || '.', '.') - 1)",
     "postgresql": "split_part(s.board, '.', 1)",
@@ -196,8 +223,11 @@ _COUNT_CASES: Final = (
 )
 
 _BY_MODERATOR: Final = text("actor LIKE 'moderator:%'")
+_IS_BANNED: Final = text("state = 'revoked' AND reason = 'banned'")
 
 _UPDATES: Final = {
+    "bans": "lifted_at_ms, lifted_by, changed_seq, changed_count, seen_seq",
+    "players": "name",
     "cases": "reason, harm, order_key, claimed_by, claimed_until_ms, waits_until_ms, not_for, cannot_tell, "
     "needs_senior",
     "case_counts": "cases, version",
@@ -226,6 +256,13 @@ def upgrade() -> None:
     op.create_index("submissions_of_player", "submissions", ["player", "seq"])
     _add_index("events_by_moderator", ["actor", "seq"])
     _add_index("events_by_moderators", ["seq"])
+    op.create_index(
+        "submissions_banned",
+        "submissions",
+        ["board", "player"],
+        sqlite_where=_IS_BANNED,
+        postgresql_where=_IS_BANNED,
+    )
     dialect = op.get_context().dialect.name
     op.get_bind().exec_driver_sql(_OPEN_CASES.format(label=_LABELS[dialect]))
     op.get_bind().exec_driver_sql(_COUNT_CASES)

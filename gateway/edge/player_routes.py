@@ -1,0 +1,23 @@
+"""The routes about players as moderators see them: their bans."""
+
+from __future__ import annotations
+
+from gateway.edge.auth.moderators import Ability
+from gateway.edge.moderation import bans
+from gateway.edge.problems import ProblemType as P
+from gateway.edge.route import DURABLE, POST, TOKEN, Caller, Route
+from gateway.edge.wire import moderation_bans as wire
+
+_READ = (*TOKEN, *DURABLE, P.NOT_FOUND)
+
+PLAYER_ROUTES = (
+    Route("POST", "/v1/moderation/players/{player}/bans", bans.ban_player, Caller.MODERATOR,
+          "Ban a player on a board, a family or everywhere", wire.BanShown, wire.NewBan, 201,
+          (*POST, *TOKEN, P.CSRF, P.NOT_FOUND, P.SELF_APPROVAL, P.IDEMPOTENCY_MISMATCH),
+          ability=Ability.OVERRULE),
+    Route("GET", "/v1/moderation/players/{player}/bans", bans.list_bans, Caller.MODERATOR,
+          "List the bans of a player", wire.BanList, problems=_READ, ability=Ability.READ),
+    Route("DELETE", "/v1/moderation/players/{player}/bans/{ban}", bans.lift_ban, Caller.MODERATOR,
+          "Lift a ban of a player", wire.BanShown,
+          problems=(*_READ, P.TOO_EARLY, P.CSRF, P.SELF_APPROVAL), ability=Ability.OVERRULE),
+)  # fmt: skip

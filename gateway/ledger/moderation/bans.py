@@ -1,0 +1,291 @@
+"""Bans of players: their rows, and the player's submissions that each has to revoke or to let count again.
+
+A ban is in force from the commit of its row to that of its lifting, whatever the time is by then: a steward
+lifts those whose time is over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy import and_, bindparam, insert, literal_column, or_, select, text, update
+
+from gateway.ledger.schema import BANNED, Int64, bans, is_in, submissions
+from gateway.ledger.transaction import Operation, Query, Row, Transaction
+from gateway.runtime.telemetry import label_of
+from policies.choices import Operator
+from policies.fields import SortOrder
+from policies.model import Policy
+from policies.vocabulary import State
+
+EVERYWHERE: Final = ""
+"""The scope of a ban on all boards."""
+
+BAN: Final = "ban"
+"""The key of a ban's id in the details of events."""
+
+WAS: Final = "was"
+"""The key, in the detail of a revocation by a ban, of the reason for which the submission would count."""
+
+PAGE: Final = 250
+"""Submissions of a player that one read looks at."""
+
+_b, _s = bans.c, submissions.c
+
+_COLUMNS = tuple(column for column in bans.columns)
+_BY_ID = Query(select(*_COLUMNS).where(_b.ban_id == bindparam("id")))
+_OF_PLAYER = Query(
+    select(*_COLUMNS)
+    .where(_b.player == bindparam("player"))
+    .order_by(_b.changed_seq.desc())
+    .limit(bindparam("count"))
+)
+_IN_FORCE = Query(
+    select(_b.ban_id)
+    .where(
+        _b.player == bindparam("player"),
+        _b.lifted_at_ms.is_(None),
+        _b.scope.in_([bindparam("of_board"), bindparam("of_label"), literal_column("''")]),
+    )
+    .order_by(_b.changed_seq)
+    .limit(1)
+)
+_CHANGED = Query(
+    select(*_COLUMNS)
+    .where(_b.changed_seq > bindparam("after"))
+    .order_by(_b.changed_seq)
+    .limit(bindparam("count"))
+)
+_ENDED = Query(
+    select(*_COLUMNS)
+    .where(_b.lifted_at_ms.is_(None), _b.until_ms.is_not(None), _b.until_ms <= bindparam("now_ms"))
+    .order_by(_b.until_ms)
+    .limit(bindparam("count"))
+)
+_NEXT_END = Query(
+    select(_b.until_ms)
+    .where(_b.lifted_at_ms.is_(None), _b.until_ms.is_not(None))
+    .order_by(_b.until_ms)
+    .limit(1)
+)
+_AT_WORK = Query(
+    select(*_COLUMNS)
+    .where(_b.seen_seq.is_not(None), _b.changed_seq > bindparam("after"))
+    .order_by(_b.changed_seq)
+    .limit(bindparam("count"))
+)
+_ADD = Query(insert(bans))
+_LIFT = Query(
+    update(bans)
+    .where(_b.ban_id == bindparam("id"), _b.lifted_at_ms.is_(None))
+    .values(
+        lifted_at_ms=bindparam("now_ms"),
+        lifted_by=bindparam("by"),
+        changed_seq=bindparam("seq"),
+        changed_count=0,
+        seen_seq=0,
+    )
+)
+_NOTE = Query(
+    update(bans)
+    .where(_b.ban_id == bindparam("id"))
+    .values(
+        seen_seq=bindparam("seen", type_=Int64),
+        changed_count=_b.changed_count + bindparam("more", type_=Int64),
+    )
+)
+
+_IS_BANNED: Final = text(BANNED)
+_IN_SCOPE: Final = (
+    _s.player == bindparam("player"),
+    _s.seq > bindparam("after"),
+    or_(
+        _s.board == bindparam("scope"),
+        and_(_s.board >= bindparam("first_board"), _s.board <= bindparam("last_board")),
+    ),
+)
+_TO_REVOKE = Query(
+    select(_s.seq, _s.board)
+    .where(*_IN_SCOPE, is_in(State.PROMOTED))
+    .order_by(_s.seq)
+    .limit(bindparam("count"))
+)
+_TO_REINSTATE = Query(
+    select(_s.seq, _s.board).where(*_IN_SCOPE, _IS_BANNED).order_by(_s.seq).limit(bindparam("count"))
+)
+_ON_BOARD: Final = (_s.board == bindparam("board"), _s.player == bindparam("player"))
+
+
+_EARLIER: Final = (_s.achieved_at_ms.asc(), _s.seq.asc())
+_LATER: Final = (_s.achieved_at_ms.desc(), _s.seq.desc())
+_NEWEST: Final = "newest"
+_BEST_FIRST: Final = {
+    SortOrder.DESCENDING.value: (_s.score.desc(), *_EARLIER),
+    SortOrder.ASCENDING.value: (_s.score.asc(), *_EARLIER),
+    _NEWEST: _LATER,
+}
+_WORST_FIRST: Final = {
+    SortOrder.DESCENDING.value: (_s.score.asc(), *_LATER),
+    SortOrder.ASCENDING.value: (_s.score.desc(), *_LATER),
+    _NEWEST: _EARLIER,
+}
+_COUNTING: Final = {
+    order: Query(
+        select(_s.submission_id)
+        .where(*_ON_BOARD, is_in(State.PROMOTED))
+        .order_by(*columns)
+        .limit(bindparam("count"))
+    )
+    for order, columns in _WORST_FIRST.items()
+}
+_BANNED: Final = {
+    order: Query(
+        select(_s.submission_id).where(*_ON_BOARD, _IS_BANNED).order_by(*columns).limit(bindparam("count"))
+    )
+    for order, columns in _BEST_FIRST.items()
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ban:
+    """A ban of a player.
+
+    `scope` is a board, a family or EVERYWHERE. `seen_seq` is None once every submission in scope followed.
+    """
+
+    ban_id: str
+    player: str
+    scope: str
+    is_shadow: bool
+    code: str
+    note: str
+    message: str
+    actor: str
+    began_at_ms: int
+    until_ms: int | None
+    lifted_at_ms: int | None = None
+    lifted_by: str = ""
+    changed_seq: int = 0
+    changed_count: int = 0
+    seen_seq: int | None = 0
+
+    def covers(self, board: str) -> bool:
+        """Return whether a board is in the scope of the ban, though it may have been lifted."""
+        return self.scope in (EVERYWHERE, board, label_of(board))
+
+    @property
+    def is_in_force(self) -> bool:
+        """Return whether the ban has not been lifted."""
+        return self.lifted_at_ms is None
+
+
+def _ban(row: Row) -> Ban:
+    ban_id, player, scope, is_shadow, *rest = row
+    return Ban(ban_id, player, scope, bool(is_shadow), *rest)
+
+
+def ban(ban_id: str) -> Operation[Ban | None]:
+    """Return a ban, or None."""
+
+    async def work(tx: Transaction) -> Ban | None:
+        rows = await tx.rows(_BY_ID, id=ban_id)
+        return _ban(rows[0]) if rows else None
+
+    return work
+
+
+def bans_of(player: str, *, count: int) -> Operation[list[Ban]]:
+    """Return the bans of a player, those first that began or ended last."""
+
+    async def work(tx: Transaction) -> list[Ban]:
+        return [_ban(row) for row in await tx.rows(_OF_PLAYER, player=player, count=count)]
+
+    return work
+
+
+async def ban_in_force(tx: Transaction, player: str, board: str) -> str | None:
+    """Return the id of a ban of the player that is in force on a board, or None."""
+    rows = await tx.rows(_IN_FORCE, player=player, of_board=board, of_label=label_of(board))
+    return rows[0][0] if rows else None
+
+
+def changed_after(seq: int, *, count: int) -> Operation[list[Ban]]:
+    """Return the next bans that began or were lifted after an event, in the order of these events."""
+
+    async def work(tx: Transaction) -> list[Ban]:
+        return [_ban(row) for row in await tx.rows(_CHANGED, after=seq, count=count)]
+
+    return work
+
+
+def bans_to_end(*, now_ms: int, count: int) -> Operation[list[Ban]]:
+    """Return bans whose time is over, the earliest first."""
+
+    async def work(tx: Transaction) -> list[Ban]:
+        return [_ban(row) for row in await tx.rows(_ENDED, now_ms=now_ms, count=count)]
+
+    return work
+
+
+def bans_at_work(after: int, *, count: int) -> Operation[list[Ban]]:
+    """Return bans after an event that submissions have still to follow, in the order of their events."""
+
+    async def work(tx: Transaction) -> list[Ban]:
+        return [_ban(row) for row in await tx.rows(_AT_WORK, after=after, count=count)]
+
+    return work
+
+
+def next_due() -> Operation[int | None]:
+    """Return when the next ban has work (Unix ms): 0 if one has now, None if none will."""
+
+    async def work(tx: Transaction) -> int | None:
+        if await tx.rows(_AT_WORK, after=0, count=1):
+            return 0
+        ends = await tx.rows(_NEXT_END)
+        return ends[0][0] if ends else None
+
+    return work
+
+
+async def add(tx: Transaction, ban: Ban) -> None:
+    """Store a new ban, whose submissions have still to follow."""
+    row = (ban.ban_id, ban.player, ban.scope, int(ban.is_shadow), ban.code, ban.note, ban.message, ban.actor)
+    times = (ban.began_at_ms, ban.until_ms, ban.lifted_at_ms, ban.lifted_by)
+    work = (ban.changed_seq, ban.changed_count, ban.seen_seq)
+    await tx.run(_ADD, **dict(zip(bans.columns.keys(), (*row, *times, *work), strict=True)))
+
+
+async def lift(tx: Transaction, ban_id: str, *, by: str, seq: int, now_ms: int) -> bool:
+    """Lift a ban by the event `seq`, and return whether it was in force."""
+    return bool(await tx.run(_LIFT, id=ban_id, by=by, seq=seq, now_ms=now_ms))
+
+
+async def note_progress(tx: Transaction, ban: Ban, *, seen_seq: int | None, more: int) -> None:
+    """Note how many more submissions have followed a ban, and how far; `seen_seq` is None at the end."""
+    await tx.run(_NOTE, id=ban.ban_id, seen=seen_seq, more=more)
+
+
+def next_to_follow(ban: Ban) -> Operation[list[tuple[int, str]]]:
+    """Return number and board of the next PAGE submissions that have still to follow a ban, in order."""
+    query = _TO_REVOKE if ban.is_in_force else _TO_REINSTATE
+    first, last = ("", "~") if ban.scope == EVERYWHERE else (f"{ban.scope}.", f"{ban.scope}.~")
+    scope = {"player": ban.player, "scope": ban.scope, "first_board": first, "last_board": last}
+
+    async def work(tx: Transaction) -> list[tuple[int, str]]:
+        rows = await tx.rows(query, **scope, after=ban.seen_seq or 0, count=PAGE)
+        return [(seq, board) for seq, board in rows]
+
+    return work
+
+
+async def slice_of_board(tx: Transaction, ban: Ban, policy: Policy, *, count: int) -> list[str]:
+    """Return submissions on a board that have still to follow a ban.
+
+    What counts comes worst first, and what is to count again best first, so that the standing that readers
+    see changes once.
+    """
+    order = policy.order.value if policy.operator is Operator.BEST else _NEWEST
+    query = (_COUNTING if ban.is_in_force else _BANNED)[order]
+    return [row[0] for row in await tx.rows(query, board=policy.board, player=ban.player, count=count)]

@@ -1,0 +1,230 @@
+"""Bans and their ends: the player's submissions follow in slices, each of them one transaction.
+
+A ban is in force at once: from its commit on, `settle.decide` promotes nothing in its scope. What counted by
+then is revoked slice by slice, and comes back slice by slice once the ban is lifted, as far as no other ban
+covers it. A steward goes on with what a process left.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import orjson
+from sqlalchemy import insert
+
+from gateway.catalogue.catalogue import Catalogue
+from gateway.ledger import queries
+from gateway.ledger.ledger import Ledger
+from gateway.ledger.moderation import bans
+from gateway.ledger.moderation.bans import BAN, WAS, Ban
+from gateway.ledger.reads import ReadKind
+from gateway.ledger.records import StoredSubmission
+from gateway.ledger.schema import events
+from gateway.ledger.transaction import Operation, Query, Transaction
+from gateway.runtime.failpoints import Point, reach
+from gateway.settlement.settle import Decision, Projection, SettledDecision, decide, fold, project
+from gateway.shared_records import Change
+from policies.errors import StateConflict
+from policies.loader import Board
+from policies.vocabulary import Reason, State
+from validators.judge import RULES_VERSION
+
+SLICE: Final = 250
+"""Submissions of one transaction, which other writes wait for."""
+
+AT_ONCE: Final = 4
+"""Slices that follow before a moderator has an answer. A steward goes on with the others."""
+
+ACTOR: Final = "ban"
+"""The actor of the revocations and reinstatements: the event of the ban names who decided on it."""
+
+_ADD_EVENT = Query(insert(events))
+
+
+@dataclass(frozen=True, slots=True)
+class BanOutcome:
+    """A ban as it is stored now, and whether this request began or lifted it."""
+
+    ban: Ban
+    is_new: bool
+
+
+def ban_id_of(actor: str, player: str, operation: str) -> str:
+    """Return the id of the ban of an operation, which no other moderator's operation has."""
+    return hashlib.sha256(f"{actor}\n{player}\n{operation}".encode()).hexdigest()[:24]
+
+
+def begin(ban: Ban) -> Operation[BanOutcome]:
+    """Store a ban, unless it is stored, and its event."""
+
+    async def work(tx: Transaction) -> BanOutcome:
+        if stored := await bans.ban(ban.ban_id)(tx):
+            return BanOutcome(stored, is_new=False)
+        seq = await queries.newest_seq()(tx) + 1
+        new = replace(ban, changed_seq=seq)
+        detail = {"until_ms": ban.until_ms, "is_shadow": ban.is_shadow, "code": ban.code, "note": ban.note}
+        await _add_event(tx, new, Reason.BANNED, ban.actor, ban.began_at_ms, detail)
+        await bans.add(tx, new)
+        return BanOutcome(new, is_new=True)
+
+    return work
+
+
+def lift(ban_id: str, *, by: str, now_ms: int) -> Operation[BanOutcome]:
+    """Lift a ban, unless it was lifted before, and store the event."""
+
+    async def work(tx: Transaction) -> BanOutcome:
+        stored = await bans.ban(ban_id)(tx)
+        assert stored is not None
+        if not stored.is_in_force:
+            return BanOutcome(stored, is_new=False)
+        seq = await queries.newest_seq()(tx) + 1
+        await bans.lift(tx, ban_id, by=by, seq=seq, now_ms=now_ms)
+        lifted = replace(
+            stored, lifted_at_ms=now_ms, lifted_by=by, changed_seq=seq, changed_count=0, seen_seq=0
+        )
+        await _add_event(tx, lifted, Reason.UNBANNED, by, now_ms, {})
+        return BanOutcome(lifted, is_new=True)
+
+    return work
+
+
+class BanFollower:
+    """Has submissions follow bans. Its methods raise LedgerUnavailable; what was done by then stays.
+
+    The catalogue of an edge does not know deleted boards: `is_edge` leaves bans of their players to stewards.
+    """
+
+    def __init__(
+        self, ledger: Ledger, index: Projection, catalogue: Catalogue, *, is_edge: bool = False
+    ) -> None:
+        self._ledger = ledger
+        self._index = index
+        self._catalogue = catalogue
+        self._is_edge = is_edge
+
+    async def follow(self, ban_id: str, *, now_ms: int, slices: int = AT_ONCE) -> Ban:
+        """Have up to some slices follow a ban, and return it as it is then."""
+        for _ in range(slices):
+            if not await self.step(ban_id, now_ms=now_ms):
+                break
+        stored = await self._ledger.read(bans.ban(ban_id), ReadKind.MODERATION)
+        assert stored is not None
+        return stored
+
+    async def step(self, ban_id: str, *, now_ms: int) -> bool:
+        """Have one slice follow a ban, and return whether there may be more."""
+        ban = await self._ledger.read(bans.ban(ban_id), ReadKind.MODERATION)
+        if ban is None or ban.seen_seq is None:
+            return False
+        page = await self._ledger.read(bans.next_to_follow(ban), ReadKind.MODERATION)
+        names = {name for _, name in page}
+        boards = await self._catalogue.boards(names)
+        if self._is_edge and len(boards) < len(names):
+            return False
+        changes = await self._ledger.write(follow_slice(ban, page, boards, now_ms=now_ms))
+        reach(Point.AFTER_SETTLE)
+        for name, changes_of_board in changes.items():
+            await project(self._ledger, self._index, boards[name], changes_of_board)
+        return bool(page)
+
+
+def follow_slice(
+    ban: Ban, page: Sequence[tuple[int, str]], boards: Mapping[str, Board], *, now_ms: int
+) -> Operation[Mapping[str, list[Change]]]:
+    """Have up to SLICE submissions follow a ban; return the changes by the board that was played.
+
+    `page` is what `bans.next_to_follow` gave. Submissions of boards without a policy are passed over.
+    """
+
+    async def work(tx: Transaction) -> Mapping[str, list[Change]]:
+        now = await bans.ban(ban.ban_id)(tx)
+        if now is None or (now.changed_seq, now.seen_seq) != (ban.changed_seq, ban.seen_seq):
+            return {}  # another process went on, or somebody lifted it
+        changes: dict[str, list[Change]] = {}
+        count, left = 0, SLICE
+        for name in dict.fromkeys(name for _, name in page if name in boards):
+            decided = await _decide_on_board(tx, ban, boards[name], count=left, now_ms=now_ms)
+            changes[name] = await fold(tx, boards[name], decided)
+            count, left = count + len(decided), left - len(decided)
+            if not left:
+                break
+        # With room left, all of the page have followed, but for those that stay as they are.
+        passed = page[-1][0] if page and left else ban.seen_seq
+        await bans.note_progress(tx, ban, seen_seq=passed if page else None, more=count)
+        return changes
+
+    return work
+
+
+async def _decide_on_board(
+    tx: Transaction, ban: Ban, board: Board, *, count: int, now_ms: int
+) -> list[SettledDecision]:
+    """Decide on the next submissions on a board. What another ban covers stays revoked."""
+    if not ban.is_in_force and await bans.ban_in_force(tx, ban.player, board.name):
+        return []
+    decided = []
+    for submission_id in await bans.slice_of_board(tx, ban, board.policy, count=count):
+        submission = await queries.load_submission(tx, submission_id)
+        assert submission is not None
+        decision = await (_revocation if ban.is_in_force else _reinstatement)(tx, ban, submission, now_ms)
+        settled = await decide(tx, board, decision)
+        if isinstance(settled, StateConflict):
+            raise settled  # a bug: its state was read in this transaction
+        decided.append(settled)
+    return decided
+
+
+async def _revocation(_: Transaction, ban: Ban, submission: StoredSubmission, now_ms: int) -> Decision:
+    detail = {BAN: ban.ban_id, WAS: submission.reason.value}
+    return _follow(submission, State.REVOKED, Reason.BANNED, now_ms, detail)
+
+
+async def _reinstatement(tx: Transaction, ban: Ban, submission: StoredSubmission, now_ms: int) -> Decision:
+    """Return the decision that lets a submission count for the reason for which it did, or would have."""
+    detail = {BAN: ban.ban_id}
+    if submission.unreadable:
+        return _follow(submission, State.REVOKED, Reason.RECORD_UNREADABLE, now_ms, detail)
+    history = await queries.history_of(submission.submission_id)(tx)
+    was = next(event["detail"][WAS] for event in reversed(history) if WAS in event["detail"])
+    return _follow(submission, State.PROMOTED, Reason(was), now_ms, detail)
+
+
+def _follow(
+    submission: StoredSubmission, to_state: State, reason: Reason, now_ms: int, detail: Mapping[str, str]
+) -> Decision:
+    return Decision(
+        submission.submission_id,
+        to_state,
+        ACTOR,
+        reason,
+        now_ms,
+        frozenset({submission.state}),
+        detail=detail,
+    )
+
+
+async def _add_event(
+    tx: Transaction, ban: Ban, reason: Reason, actor: str, at_ms: int, detail: Mapping[str, Any]
+) -> None:
+    """Add the event of a player, which belongs to no submission."""
+    begins = reason is Reason.BANNED
+    states = (State.PROMOTED, State.REVOKED) if begins else (State.REVOKED, State.PROMOTED)
+    await tx.run(
+        _ADD_EVENT,
+        seq=ban.changed_seq,
+        submission_id="",
+        board=ban.scope,
+        player=ban.player,
+        from_state=states[0].value,
+        to_state=states[1].value,
+        actor=actor,
+        reason=reason.value,
+        policy="",
+        rules_version=RULES_VERSION,
+        detail=orjson.dumps({BAN: ban.ban_id, **detail}).decode(),
+        at_ms=at_ms,
+    )

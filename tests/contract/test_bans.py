@@ -1,0 +1,223 @@
+"""Bans on every ledger: in slices that go on after a death, sealed, and true at every instant of the past."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.ledger.ledger import Ledger
+from gateway.ledger.moderation import bans
+from gateway.ledger.seals.audit import audit
+from gateway.ledger.seals.signing_keys import PublicKeys
+from gateway.ledger.standings.history import board_as_of
+from gateway.runtime.settings import Settings
+from gateway.settlement import bans as banning
+from gateway.settlement.banned_players import BannedPlayers
+from gateway.settlement.bans import BanFollower, begin, lift
+from gateway.settlement.settle import Decision, _decide_all, receive
+from gateway.steward.ban_keeping import BanKeeper
+from gateway.steward.seals.sealing import Sealer, seal_key_of
+from policies.loader import Board
+from policies.vocabulary import Claim, Reason, State
+from policies.windows import window_named
+from tests.support import boards
+from tests.support.banning import Bench, Boards, a_ban
+from tests.support.ledger import NOON_MS, new_submission
+from tests.support.sealed import Nowhere
+from tests.support.stores import Store, open_in
+
+STANDINGS = (
+    'SELECT "window", player, score, achieved_at_ms, achieved_seq, submission_id, order_value, member '
+    'FROM standings WHERE score IS NOT NULL ORDER BY "window", order_value, member'
+)
+BASELINES = (
+    "SELECT player, count, total, total_of_squares, recent, lowest, highest FROM baselines "
+    "WHERE count > 0 ORDER BY player"
+)
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Board:
+    return boards.board(tmp_path / "policies")
+
+
+async def score(ledger: Ledger, board: Board, *runs: tuple[str, int], at_ms: int = NOON_MS) -> None:
+    """Runs that count from the instant on in which they came, in one transaction."""
+    decisions = []
+    for number, (player, points) in enumerate(runs):
+        name = f"{player}-{at_ms}-{number}"
+        new = new_submission(name, player=player, at_ms=at_ms, recording=None)
+        run = new.submission._replace(claim=Claim(points, 25, {}))
+        await ledger.write(lambda tx, new=new, run=run: receive(tx, new._replace(submission=run)))
+        pending = frozenset({State.PENDING})
+        decisions.append(Decision(name, State.PROMOTED, "replay", Reason.VERIFIED, at_ms, pending))
+    await ledger.write(_decide_all(board, decisions))
+
+
+class Died(Exception):
+    """The process ends here."""
+
+
+class Dying:
+    """A ledger of a process that dies in its next write: before it, or after it is durable."""
+
+    def __init__(self, ledger: Ledger, *, after: bool) -> None:
+        self._ledger = ledger
+        self._after = after
+
+    async def read(self, work: Any, *_: Any) -> Any:
+        return await self._ledger.read(work)
+
+    async def write(self, work: Any) -> Any:
+        if self._after:
+            await self._ledger.write(work)
+        raise Died
+
+
+async def test_bans_that_overlap_are_lifted_in_any_order(store: Store, board: Board):
+    """The tables are as they were: order of ties, numbers of events and baselines included."""
+    async with open_in(store) as ledger:
+        bench = Bench(ledger, {"tiny": board}, Nowhere())
+        await score(ledger, board, ("ada", 5), ("bob", 5), ("ada", 7), ("cyd", 7), ("ada", 5))
+        before = [await store.sql(STANDINGS), await store.sql(BASELINES)]
+        for first, second in (("one", "two"), ("two", "one")):
+            await bench.ban(a_ban(f"{first}1", "ada", "tiny"))
+            await bench.ban(a_ban(f"{second}2", "ada", is_shadow=True))
+            assert {"bob", "cyd"} == {row[1] for row in await store.sql(STANDINGS)}
+            await bench.unban(f"{first}1")
+            assert {"bob", "cyd"} == {row[1] for row in await store.sql(STANDINGS)}
+            await bench.unban(f"{second}2")
+            assert before == [await store.sql(STANDINGS), await store.sql(BASELINES)]
+
+
+async def test_a_board_as_of_an_instant_shows_whom_nobody_had_banned_by_then(store: Store, board: Board):
+    """Before the ban, during it, and after its end."""
+    async with open_in(store) as ledger:
+        bench = Bench(ledger, {"tiny": board}, Nowhere())
+        await score(ledger, board, ("ada", 5), ("bob", 4))
+        await bench.ban(a_ban("one", "ada"), at_ms=NOON_MS + 10)
+        await bench.unban("one", at_ms=NOON_MS + 20)
+        window = window_named(board.policy, "alltime")
+        seen = [
+            [each.player for each in await board_as_of(ledger, board.policy, window, NOON_MS + at)]
+            for at in (9, 10, 19, 20)
+        ]
+    assert [["ada", "bob"], ["bob"], ["bob"], ["ada", "bob"]] == seen
+
+
+@pytest.mark.parametrize("after", [False, True])
+async def test_what_a_process_left_when_it_died_a_steward_finishes(
+    store: Store, board: Board, monkeypatch: pytest.MonkeyPatch, *, after: bool
+):
+    """Whether it died before or after a slice was durable; nothing is done twice."""
+    monkeypatch.setattr(banning, "SLICE", 2)
+    async with open_in(store) as ledger:
+        catalogue: Any = Boards({"tiny": board})
+        await score(ledger, board, *(("ada", points) for points in range(7)))
+        before = await store.sql(STANDINGS)
+        steward = BanKeeper(ledger, Nowhere(), catalogue, clock=lambda: NOON_MS)  # type: ignore[arg-type]
+        works = begin(a_ban("one", "ada")), lift("one", by="moderator:mia", now_ms=NOON_MS)
+        for work, left in zip(works, (0, 1), strict=True):
+            await ledger.write(work)
+            dying = BanFollower(Dying(ledger, after=after), Nowhere(), catalogue)  # type: ignore[arg-type]
+            for _ in range(2):
+                with pytest.raises(Died):
+                    await dying.step("one", now_ms=NOON_MS)
+            while await steward.step():
+                pass
+            stored = await ledger.read(bans.ban("one"))
+            assert stored
+            assert (7, None) == (stored.changed_count, stored.seen_seq)
+            assert left == len({row[1] for row in await store.sql(STANDINGS)})
+        assert before == await store.sql(STANDINGS)
+
+
+async def test_a_slice_of_a_ban_that_was_lifted_meanwhile_revokes_nothing(store: Store, board: Board):
+    """Whoever read what is to follow has to look again once the ban, or another process' work, has moved on."""
+    async with open_in(store) as ledger:
+        await score(ledger, board, ("ada", 5))
+        await ledger.write(begin(a_ban("one", "ada")))
+        ban = await ledger.read(bans.ban("one"))
+        assert ban
+        page = await ledger.read(bans.next_to_follow(ban))
+        await ledger.write(lift("one", by="moderator:mia", now_ms=NOON_MS))
+        slice_of_it = banning.follow_slice(ban, page, {"tiny": board}, now_ms=NOON_MS)
+        assert ([(1, "tiny")], {}) == (page, await ledger.write(slice_of_it))
+        assert {"ada"} == {row[1] for row in await store.sql(STANDINGS)}
+
+
+async def test_an_edge_leaves_what_was_played_on_deleted_boards_to_a_steward(store: Store, board: Board):
+    """Its catalogue does not know them, and what was played there must not count on."""
+    async with open_in(store) as ledger:
+        nothing: Any = Boards({})
+        await score(ledger, board, ("ada", 5))
+        await ledger.write(begin(a_ban("one", "ada")))
+        edge = BanFollower(ledger, Nowhere(), nothing, is_edge=True)
+        left = await edge.follow("one", now_ms=NOON_MS)
+        done = await Bench(ledger, {"tiny": board}, Nowhere()).settled("one", NOON_MS)
+    assert [(0, 0), (1, None)] == [(ban.changed_count, ban.seen_seq) for ban in (left, done)]
+
+
+async def test_a_ban_of_many_submissions_changes_the_board_once(store: Store, board: Board):
+    """Of 3,000 runs, those that nobody sees go first, slice by slice, and come back last."""
+    async with open_in(store) as ledger:
+        bench = Bench(ledger, {"tiny": board}, Nowhere())
+        for batch in range(6):
+            runs = [("ada", (batch * 500 + number) * 7919 % 3_000) for number in range(500)]
+            await score(ledger, board, *runs, at_ms=NOON_MS + batch)
+        best = "SELECT DISTINCT score FROM standings WHERE player = 'ada' AND score IS NOT NULL"
+        seen = []
+        for work in (begin(a_ban("one", "ada")), lift("one", by="moderator:mia", now_ms=NOON_MS)):
+            await ledger.write(work)
+            while await bench.follower.step("one", now_ms=NOON_MS):
+                found = await store.sql(best)
+                if [found] != seen[-1:]:
+                    seen.append(found)
+    assert [[(2_999,)], [], [(2_999,)]] == seen
+
+
+async def test_bans_are_sealed_and_their_states_agree_with_the_log(
+    store: Store, board: Board, tmp_path: Path
+):
+    """An audit compares every submission with its last event; the ban's own events have no submission."""
+    settings = Settings(data_dir=tmp_path / "data", seal_events=2)
+    key = seal_key_of(settings, is_made=True)
+    async with open_in(store) as ledger:
+        bench = Bench(ledger, {"tiny": board}, Nowhere())
+        await score(ledger, board, ("ada", 5), ("bob", 4))
+        await bench.ban(a_ban("one", "ada", "tiny"))
+        await bench.ban(a_ban("two", "bob"))
+        await bench.unban("one")
+        sealer = Sealer(settings, ledger, clock=lambda: NOON_MS)
+        while await sealer.step():
+            pass
+        report = await audit(ledger, PublicKeys(key.public_key))
+    assert (10, 10, 2) == (report.events, report.sealed_events, report.submissions)
+
+
+async def test_a_ban_ends_at_its_time_and_an_edge_hears_of_all(store: Store, board: Board):
+    """The steward lifts it, and not before; what an edge read holds while it cannot read more."""
+    async with open_in(store) as ledger:
+        known = BannedPlayers(ledger)
+        catalogue: Any = Boards({"tiny": board})
+        now = [NOON_MS]
+        steward = BanKeeper(ledger, Nowhere(), catalogue, clock=lambda: now[0])  # type: ignore[arg-type]
+        await ledger.write(begin(a_ban("one", "ada", "tiny", until_ms=NOON_MS + 10)))
+        await ledger.write(begin(a_ban("two", "bob", is_shadow=True)))
+        await known.refresh()
+        while await steward.step():
+            pass
+        assert NOON_MS + 10 == await steward.next_due()
+        assert known.open_ban("ada", "tiny", now_ms=NOON_MS + 9)
+        assert not known.open_ban("ada", "other", now_ms=NOON_MS)
+        assert not known.open_ban("ada", "tiny", now_ms=NOON_MS + 10)
+        assert not known.open_ban("bob", "tiny", now_ms=NOON_MS)
+        assert [False, True] == [known.is_shadow_banned(who, "tiny") for who in ("ada", "bob")]
+        now[0] += 10
+        while await steward.step():
+            pass
+        assert await steward.next_due() is None
+        await known.refresh()
+        assert not known.open_ban("ada", "tiny", now_ms=NOON_MS + 9)
