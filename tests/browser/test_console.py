@@ -15,6 +15,7 @@ from gateway.runtime.settings import Settings
 from policies.vocabulary import Reason, State
 from tests.browser.audit import faults
 from tests.browser.conftest import PATIENCE_MS
+from tests.browser.watching import at_tick, loaded, watched
 from tests.support.desk import TOO_FAST, cookie_of, player_of, staff, submitted
 from tests.support.harness import Harness, free_port, running_harness
 from tests.support.valkey import ValkeyServer
@@ -300,3 +301,26 @@ async def test_keys_leave_writing_and_the_browser_alone(desk: Desk, sits: Any):
     await expect(page.locator("#keys")).to_be_visible()
     await page.keyboard.press("Escape")
     await expect(page.locator("#keys")).not_to_be_visible()
+
+
+async def test_a_run_is_watched_in_its_case(desk: Desk, sits: Any):
+    """The recording plays in the arcade's page to the score that is claimed, and the keys of the console stay the console's."""
+    run = watched().run
+    case = await desk.case("Vela", run.score, played=run, build="arcade-1")
+    page = await sits("jo")
+    await page.goto(f"/console/cases/{case}")
+    await loaded(page)
+    assert [] == await faults(page)
+    await page.select_option(".playback-controls select", "8")
+    await page.locator(".playback-controls").get_by_role("button", name="Play", exact=True).click()
+    await at_tick(page, run.ticks)
+    shown = page.locator(".playback-side:last-child .playback-says")
+    await expect(shown).to_have_text(f"tick {run.ticks}, score {run.score:,}, over")
+    await expect(page.locator(".timeline-summary")).to_contain_text(f"{run.ticks:,} ticks")
+    await page.keyboard.press("a")
+    await expect(page.locator("[data-decision=approve] input:checked")).to_be_focused()
+
+    phone = await sits("jo", viewport=PHONE)
+    await phone.goto(f"/console/cases/{case}")
+    await loaded(phone)
+    assert PHONE["width"] >= await phone.evaluate(WIDTH)

@@ -7,6 +7,9 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from scoregate_client import encode_recording
+
+from examples.arcade.players import CHECKPOINT_TICKS, ArcadeRun
 from gateway.edge.admission.address import ClientName
 from gateway.edge.auth.moderator_credentials import COOKIE, Session
 from gateway.edge.auth.moderator_secrets import digest_of
@@ -58,13 +61,20 @@ async def submitted(
     reason: Reason = Reason.ANOMALY_PLAYER,
     findings: Sequence[Finding] = (FAR_OUTSIDE, TOO_FAST),
     minutes_ago: int = 5,
+    played: ArcadeRun | None = None,
 ) -> str:
-    """The id of a submission that ended in a state before any replay."""
+    """The id of a submission that ended in a state before any replay; with `played`, one that has a recording."""
     received_at_ms = harness.clock() - minutes_ago * 60_000
     submission_id = secrets.token_hex(16)
+    claim = (
+        Claim(score, played.ticks, played.stats)
+        if played
+        else Claim(score, 5400, {"catches": 31, "best_combo": 9})
+    )
+    recording = encode_recording(played.inputs, played.checkpoints, CHECKPOINT_TICKS) if played else None
     run = Submission(
-        submission_id, board, player, build, 7, received_at_ms - 95_000, received_at_ms,
-        Claim(score, 5400, {"catches": 31, "best_combo": 9}), has_recording=False,
+        submission_id, board, player, build, played.seed if played else 7, received_at_ms - 95_000, received_at_ms,
+        claim, has_recording=recording is not None,
     )  # fmt: skip
     new = NewSubmission(
         run,
@@ -72,9 +82,9 @@ async def submitted(
         credential="test",
         nonce=submission_id,
         content_digest=hashlib.sha256(submission_id.encode()).digest(),
-        recording=None,
-        recording_digest=None,
-        recording_bytes=0,
+        recording=recording,
+        recording_digest=hashlib.sha256(recording).digest() if recording else None,
+        recording_bytes=len(recording or b""),
         simulator="",
         policy_digest="sha256:policy",
     )

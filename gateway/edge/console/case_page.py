@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import urlsplit
 
 import orjson
 from aiohttp import web
@@ -61,10 +60,11 @@ async def show_case_page(request: web.Request) -> web.Response:
     edge, board, submission, moderator = await case_of(request)
     case = await read_case(edge, board, submission)
     moderation, playback = board.policy.moderation, case.playback
+    frame = board.policy.playback.frame_source
     return draw(
         request,
         "case.html",
-        frames=[origin_of(playback.page)] if playback and playback.page and case.has_recording else (),
+        frames=[frame] if frame and case.has_recording else (),
         visit=await visit_of(request),
         current=QUEUE,
         case=case,
@@ -141,12 +141,6 @@ async def _changed(request: web.Request, problem: Problem) -> web.Response:
         case=case,
         events=[event for event in case.events if event.seq > seen],
     )
-
-
-def origin_of(page: str) -> str:
-    """Return what a policy of contents names to allow a studio's page: its origin, or this edge itself."""
-    parts = urlsplit(page)
-    return f"{parts.scheme}://{parts.netloc}" if parts.netloc else "'self'"
 
 
 def _plotted(case: CaseFile, board: Board) -> Sequence[PlottedScore]:
