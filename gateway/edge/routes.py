@@ -251,7 +251,7 @@ ROUTES: tuple[Route, ...] = (
     _decision("undo", decisions.undo, "Undo the last decision on a submission"),
     Route("GET", "/v1/moderation/cases/{submission}/surroundings", surroundings.show_surroundings,
           Caller.MODERATOR, "Read what surrounds a case: what is like it, and what was decided there",
-          CaseSurroundings, problems=_STORED),
+          CaseSurroundings, problems=_STORED, ability=Ability.READ),
     Route("GET", "/v1/moderation/trail", trail.list_trail, Caller.MODERATOR, "List what moderators did",
           TrailPageShown, problems=(*_STORED, P.SCHEMA_VIOLATION), query=(*_TRAIL, "limit", "cursor"),
           ability=Ability.READ),

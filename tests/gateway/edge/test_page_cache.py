@@ -151,7 +151,7 @@ async def test_parameters_that_no_route_has_are_refused(harness: Harness):
         if route.method != "GET":
             continue
         names = {"family": "track", "board": "vault", "player": "p1", "submission": "s", "digest": "d"}
-        path = route.path.format_map(names | {"segment": "country"})
+        path = route.path.format_map(names | {"segment": "country", "moderator": "mara", "invitation": "i"})
         for given in ("nonsense=1", "nonsense=", "nonsense"):
             unknown = await harness.get(f"{path}?{given}")
             assert (422, "schema-violation") == (unknown.status, unknown.problem), (path, given)
