@@ -31,6 +31,7 @@ COOKIE: Final = "__Host-scoregate"
 CSRF_HEADER: Final = "X-Scoregate-Csrf"
 
 CSRF_FIELD: Final = "csrf"
+CSRF_SENT: Final = web.RequestKey("csrf_sent", str)
 """The field of a form with the same, which the form's handler puts into the request under this key."""
 
 IDLE_MS: Final = 12 * 3600 * 1000
@@ -149,7 +150,7 @@ async def _by_token(request: web.Request) -> Credential:
 
 
 def _check_csrf(request: web.Request, session: Session) -> None:
-    given = request.headers.get(CSRF_HEADER) or request.get(CSRF_FIELD, "")
+    given = request.headers.get(CSRF_HEADER) or request.get(CSRF_SENT, "")
     if not hmac.compare_digest(str(given).encode(), session.csrf.encode()):
         raise Problem(ProblemType.CSRF, f"{CSRF_HEADER}: expected the one of your session")
 

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 import orjson
 from aiohttp import web
 
-from gateway.edge.auth.moderator_credentials import CSRF_FIELD
+from gateway.edge.auth.moderator_credentials import CSRF_FIELD, CSRF_SENT
 from gateway.edge.http.body import STAND_IN, read_form_body
 from gateway.edge.http.preconditions import VERSION_SEEN
 from gateway.edge.problems import Problem, ProblemType
@@ -42,7 +42,7 @@ async def read_form(request: web.Request) -> Form:
     fields = dict(pairs)
     if len(fields) != len(pairs):
         raise Problem(ProblemType.SCHEMA_VIOLATION, "a field is given more than once")
-    request[CSRF_FIELD] = fields.get(CSRF_FIELD, "")
+    request[CSRF_SENT] = fields.get(CSRF_FIELD, "")
     return {name: text.replace("\r\n", "\n") for name, text in fields.items()}
 
 

@@ -1,0 +1,211 @@
+"""The pages of the console without a browser: who may open them, with which headers, and what their forms do."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from gateway.edge.auth.moderator_credentials import COOKIE, Session
+from gateway.edge.auth.moderators import Ability
+from gateway.edge.console.site import CONSOLE_PAGES, ConsolePage
+from gateway.ledger.moderation.account_rows import Act
+from gateway.ledger.moderation.accounts import add_account
+from tests.support.desk import invitation_until, player_of, session_of, staff, submitted
+from tests.support.harness import Harness
+
+NAMES = {
+    "submission": "0" * 32,
+    "moderator": "jo",
+    "token": "nothing",
+    "session": "nothing",
+    "turn": "disable",
+    "claim": "skip",
+    "decision": "approve",
+    "player": "nobody",
+    "ban": "nothing",
+}
+OPEN = [page for page in CONSOLE_PAGES if page.ability is None]
+CLOSED = [page for page in CONSOLE_PAGES if page.ability is not None]
+ROLES = {"vic": {"*": "viewer"}, "jo": {"*": "moderator"}, "sam": {"*": "senior"}, "mara": {"*": "admin"}}
+MAY = {
+    "vic": {Ability.READ},
+    "jo": {Ability.READ, Ability.DECIDE},
+    "sam": {Ability.READ, Ability.DECIDE, Ability.OVERRULE},
+    "mara": set(Ability),
+}
+PASSWORD = "hidden heron 7"
+
+
+@dataclass
+class Reply:
+    status: int
+    headers: Any
+    text: str
+
+
+def path_of(page: ConsolePage) -> str:
+    return re.sub(r"{(\w+)[^}]*}", lambda match: NAMES[match[1]], page.path)
+
+
+def named(page: ConsolePage) -> str:
+    return f"{page.method} {page.path}"
+
+
+async def ask(
+    harness: Harness, method: str, path: str, session: Session | None = None, form: Any = None, **headers: str
+) -> Reply:
+    """The answer to a page's request, as a browser sends it; a form has its token unless it says otherwise."""
+    if session:
+        headers["Cookie"] = f"{COOKIE}={session.token}"
+    body = None
+    if method == "POST":
+        body = urlencode({"csrf": session.csrf if session else ""} | (form or {}))
+        headers = {"Origin": harness.url, "Content-Type": "application/x-www-form-urlencoded"} | headers
+    async with harness.session.request(
+        method, harness.url + path, data=body, headers=headers, allow_redirects=False
+    ) as answer:
+        return Reply(answer.status, answer.headers, await answer.text())
+
+
+@pytest.mark.parametrize("page", CLOSED, ids=named)
+async def test_M01_nobody_opens_a_page_without_a_session(harness: Harness, page: ConsolePage):
+    """A page sends to the sign-in, and a form is refused."""
+    reply = await ask(harness, page.method, path_of(page))
+    if page.method == "GET":
+        assert 303 == reply.status
+        assert reply.headers["Location"].startswith("/console/sign-in?next=/console/")
+    else:
+        assert 401 == reply.status
+        assert "Sign in" in reply.text
+
+
+async def test_M01_each_role_may_do_what_its_pages_ask_for(harness: Harness):
+    """Each page and form is refused for a role that is too small for it, and for no other."""
+    await staff(harness, ROLES)
+    for name in ROLES:
+        session = await session_of(harness, name)
+        for page in CLOSED:
+            if page.path.endswith("/sessions/end") or "disable" in path_of(page):
+                continue  # which ends what this test goes on with
+            reply = await ask(harness, page.method, path_of(page), session)
+            assert (named(page), name, page.ability not in MAY[name]) == (
+                named(page),
+                name,
+                reply.status == 403,
+            )
+
+
+@pytest.mark.parametrize("page", [page for page in CLOSED if page.method == "POST"], ids=named)
+async def test_M06_a_form_of_another_site_is_refused(harness: Harness, page: ConsolePage):
+    """Neither another origin nor a form without the session's token does anything."""
+    await staff(harness, ROLES)
+    session = await session_of(harness, "mara")
+    foreign = await ask(harness, "POST", path_of(page), session, Origin="https://evil.example")
+    blind = await ask(harness, "POST", path_of(page), session, {"csrf": "guessed"})
+    silent = await ask(harness, "POST", path_of(page), session, {"csrf": ""})
+    assert [403, 403, 403] == [foreign.status, blind.status, silent.status]
+
+
+@pytest.mark.parametrize(
+    "path", ["/console/sign-in", "/console/queue", "/console/account", "/console/people", "/console/no"]
+)
+async def test_M07_every_page_forbids_what_no_page_needs(harness: Harness, path: str):
+    """No script but the console's files, no frames, no copies in caches, no guessing of types."""
+    await staff(harness, ROLES)
+    reply = await ask(harness, "GET", path, await session_of(harness, "mara"))
+    directives = dict(
+        part.strip().partition(" ")[::2] for part in reply.headers["Content-Security-Policy"].split(";")
+    )
+    assert {
+        "default-src": "'none'", "script-src": "'self'", "style-src": "'self'", "img-src": "'self' data:",
+        "connect-src": "'self'", "frame-src": "'none'", "frame-ancestors": "'none'", "base-uri": "'none'",
+        "form-action": "'self'", "require-trusted-types-for": "'script'", "trusted-types": "scoregate",
+    } == directives  # fmt: skip
+    assert ("no-store", "nosniff", "DENY", "same-origin") == (
+        reply.headers["Cache-Control"],
+        reply.headers["X-Content-Type-Options"],
+        reply.headers["X-Frame-Options"],
+        reply.headers["Referrer-Policy"],
+    )
+
+
+async def test_M13_a_session_begins_with_a_new_cookie_that_no_script_reads(harness: Harness):
+    """An invitation sets the password and signs in; a sign-in never goes on with a session that it was given."""
+    token = "an invitation"
+    await staff(harness, {})
+    await harness.edge.ledger.write(_added(harness, "noor", token))
+    path = "/console/invitations/" + token.replace(" ", "_")
+    assert 404 == (await ask(harness, "GET", path)).status
+    await harness.edge.ledger.write(_added(harness, "nora", "known"))
+    welcome = await ask(harness, "GET", "/console/invitations/known")
+    assert "nora" in welcome.text
+    unlike = await ask(
+        harness, "POST", "/console/invitations/known", form={"password": PASSWORD, "again": "x"}
+    )
+    assert (422, True) == (unlike.status, "The two passwords are not the same" in unlike.text)
+    taken = await ask(
+        harness, "POST", "/console/invitations/known", form={"password": PASSWORD, "again": PASSWORD}
+    )
+    assert (303, "/console/queue") == (taken.status, taken.headers["Location"])
+    again = await ask(
+        harness, "POST", "/console/invitations/known", form={"password": PASSWORD, "again": PASSWORD}
+    )
+    assert 404 == again.status
+    wrong = await ask(harness, "POST", "/console/sign-in", form={"name": "nora", "password": "wrong"})
+    assert (401, True) == (wrong.status, 'value="nora"' in wrong.text)
+    form = {"name": "nora", "password": PASSWORD, "next": "https://evil.example/"}
+    signed_in = await ask(harness, "POST", "/console/sign-in", form=form, Cookie=f"{COOKIE}=fixed")
+    assert (303, "/console/queue") == (signed_in.status, signed_in.headers["Location"])
+    cookie = signed_in.headers["Set-Cookie"]
+    assert "fixed" not in cookie
+    for part in ("HttpOnly", "Secure", "SameSite=Strict", "Path=/"):
+        assert part in cookie
+    assert taken.headers["Set-Cookie"].split(";")[0] != cookie.split(";")[0]
+
+
+async def test_M03_a_form_decides_on_the_version_that_it_shows(harness: Harness):
+    """The version is in the form; another one is refused with what happened since, and nothing is stored."""
+    await staff(harness, ROLES)
+    session, case = (
+        await session_of(harness, "jo"),
+        await submitted(harness, await player_of(harness, "Ada"), 900),
+    )
+    page = await ask(harness, "GET", f"/console/cases/{case}", session)
+    etag = re.search(r'name="etag" value="&#34;(\d+)&#34;"', page.text)[1]  # type: ignore[index]
+    stale = await ask(
+        harness, "POST", f"/console/cases/{case}/approve", session, {"etag": '"1"', "code": "plausible"}
+    )
+    assert (412, True) == (stale.status, "The case has changed" in stale.text)
+    missing = await ask(harness, "POST", f"/console/cases/{case}/approve", session, {"code": "plausible"})
+    assert (428, "held") == (missing.status, await harness.state_of(case))
+    form = {"etag": f'"{etag}"', "code": "plausible", "note": "line one\r\nline two"}
+    decided = await ask(harness, "POST", f"/console/cases/{case}/approve", session, form)
+    assert (303, f"/console/queue?settled={case}") == (decided.status, decided.headers["Location"])
+    assert "promoted" == await harness.state_of(case)
+    after = await ask(harness, "GET", f"/console/queue?settled={case}", session)
+    assert f"/console/cases/{case}/undo" in after.text
+    others = await ask(harness, "GET", f"/console/queue?settled={case}", await session_of(harness, "sam"))
+    assert "/undo" not in others.text
+
+
+async def test_htmx_is_sent_to_a_page_by_a_header_and_told_of_a_refusal_in_place(harness: Harness):
+    """What a browser follows as a redirect is a header for a script, and a refusal is a notice."""
+    await staff(harness, ROLES)
+    session = await session_of(harness, "jo")
+    headers = {"HX-Request": "true"}
+    nothing = await ask(harness, "POST", "/console/queue/next", session, **headers)
+    assert (200, "/console/queue?none=true") == (nothing.status, nothing.headers["HX-Redirect"])
+    gone = await ask(harness, "POST", "/console/cases/nothing/approve", session, **headers)
+    assert (404, "#notices") == (gone.status, gone.headers["HX-Retarget"])
+    assert "<html" not in gone.text
+    rows = await ask(harness, "GET", "/console/queue", session, **headers)
+    assert "<html" not in rows.text
+
+
+def _added(harness: Harness, name: str, token: str) -> Any:
+    act = Act("operator", harness.clock())
+    return add_account(name, {"*": "viewer"}, act, invitation=invitation_until(harness, token))
