@@ -134,6 +134,19 @@ async def test_F04_a_recording_is_kept_while_its_player_may_appeal(house: House)
         assert kept == await house.kept()
 
 
+async def test_F04_a_recording_is_kept_while_an_appeal_waits(house: House):
+    """However long that takes; once it is denied the time begins anew."""
+    await house.append("run", b"a run", R)
+    for day, reason in ((0, Reason.APPEALED), (50, Reason.APPEAL_DENIED)):
+        decision = Decision("run", R, "player", reason, NOON_MS + day * DAY_MS, frozenset(State))
+        [remark] = await settle(house.ledger, Nowhere(), BOARD, [decision])
+        assert isinstance(remark, Change)
+        await house.expire(day=day + 9.9)
+        assert {b"a run"} == await house.kept()
+    await house.expire(day=60)
+    assert set() == await house.kept()
+
+
 async def test_F04_a_recording_is_kept_while_a_moderators_decision_can_be_undone(house: House):
     """Where what was refused is kept for ten days, what a moderator refused is kept for thirty, and then it ends too."""
     await house.append("by-replay", b"by a replay", R)

@@ -16,7 +16,7 @@ from sqlalchemy import bindparam, delete, func, literal_column, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from gateway.ledger.derived.log import move, position, slice_of_log
-from gateway.ledger.schema import events, outbox, recording_expiries, recordings, submissions
+from gateway.ledger.schema import cases, events, outbox, recording_expiries, recordings, submissions
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from policies.vocabulary import State
 
@@ -37,7 +37,7 @@ CONSUMER: Final = "expiry-"
 A number of days follows.
 """
 
-_e, _o, _r, _s, _x = events.c, outbox.c, recordings.c, submissions.c, recording_expiries.c
+_c, _e, _o, _r, _s, _x = cases.c, events.c, outbox.c, recordings.c, submissions.c, recording_expiries.c
 
 _LOG = Query(
     select(_e.seq, _e.board, _e.to_state, _e.at_ms, _s.recording_digest)
@@ -55,6 +55,7 @@ _USES = Query(
         .where(_e.submission_id == _s.submission_id, _e.actor.like(literal_column("'moderator:%'")))
         .scalar_subquery(),
         select(func.count()).select_from(outbox).where(_o.seq == _s.seq).scalar_subquery(),
+        select(func.count()).select_from(cases).where(_c.submission_id == _s.submission_id).scalar_subquery(),
     )
     .where(_s.recording_digest == bindparam("digest"))
     .limit(MOST_USES + 1)
@@ -139,11 +140,12 @@ async def _is_over(tx: Transaction, digest: bytes, kept_ms: Retention, now_ms: i
 
 
 def _has_ended(use: Row, kept_ms: Retention, now_ms: int) -> bool:
-    board, state, newest_at_ms, moderated_at_ms, work_left = use
+    board, state, newest_at_ms, moderated_at_ms, work_left, is_appealed = use
     life_ms = kept_ms(board)
     return (
         State(state) in ENDED
         and not work_left
+        and not is_appealed
         and life_ms is not None
         and newest_at_ms is not None
         and int(newest_at_ms) <= now_ms - life_ms
