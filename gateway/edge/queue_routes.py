@@ -6,7 +6,7 @@ from gateway.edge.auth.moderators import Ability
 from gateway.edge.moderation import claims, queue
 from gateway.edge.problems import ProblemType as P
 from gateway.edge.route import DURABLE, TOKEN, Caller, Route
-from gateway.edge.wire.moderation_queue import CaseHolding, NextCase, QueueShown
+from gateway.edge.wire.moderation_queue import CaseHolding, NextCase, QueueCounts, QueueShown
 
 _QUEUE = (*TOKEN, *DURABLE, P.NOT_FOUND, P.SCHEMA_VIOLATION)
 _NEXT = (*_QUEUE, P.TOO_EARLY, P.CSRF)
@@ -25,6 +25,9 @@ QUEUE_ROUTES: tuple[Route, ...] = (
     Route("GET", "/v1/moderation/queue", queue.list_queue, Caller.MODERATOR,
           "List the cases that wait for a moderator", QueueShown, problems=_QUEUE,
           query=(*queue.FILTERS, "cursor", "limit"), ability=Ability.READ),
+    Route("GET", "/v1/moderation/queue/counts", queue.count_cases, Caller.MODERATOR,
+          "Count the cases that wait, by reason and board", QueueCounts, problems=(*TOKEN, *DURABLE),
+          ability=Ability.READ),
     Route("POST", "/v1/moderation/queue/next", queue.claim_next, Caller.MODERATOR,
           "Claim the next case of the queue", NextCase, problems=_NEXT, query=queue.FILTERS,
           ability=Ability.DECIDE),

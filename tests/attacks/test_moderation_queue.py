@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from gateway.ledger.moderation.claims import CLAIM_MS
+from gateway.runtime.clock import rfc3339
 from policies.vocabulary import State
 from tests.attacks.test_moderation import a_held_run, decide
 from tests.support.harness import Answer, Harness
@@ -180,6 +181,29 @@ async def test_the_queue_is_filtered(harness: Harness, query: str, expected: lis
     assert expected == await listed(harness, harness.moderator(), query)
     taken = await take(harness, harness.moderator(), query)
     assert (expected or [None])[0] == taken
+
+
+async def test_M02_cases_are_counted_within_reach(harness: Harness):
+    """By reason and by board, as they are; of single boards of a family one by one, and no other's."""
+    oldest_ms = harness.clock() - 3_600_000
+    for number, board in enumerate(("sprint", "sprint", "arcade", "track.monza", "track.imola")):
+        run = new_submission(f"r{number}", board=board, state=State.HELD, at_ms=oldest_ms + number)
+        await harness.edge.ledger.append(run)
+
+    async def counted(*scopes: str) -> dict[str, int]:
+        answer = (await harness.get(f"{QUEUE}/counts", harness.moderator(*scopes))).body
+        assert sum(answer["boards"].values()) == answer["total"] == sum(answer["reasons"].values())
+        assert (not answer["boards"]) == (answer["oldest_at"] is None)
+        assert not answer["is_capped"]
+        return answer["boards"]
+
+    assert {"sprint": 2, "arcade": 1, "track": 2} == await counted("*")
+    assert {"sprint": 2} == await counted("sprint", "other")
+    assert {"track": 1, "arcade": 1} == await counted("track.monza", "arcade")
+    assert {"track": 2} == await counted("track", "track.monza")
+    assert {} == await counted("other")
+    told = (await harness.get(f"{QUEUE}/counts", harness.moderator())).body
+    assert rfc3339(oldest_ms) == told["oldest_at"]
 
 
 async def test_a_cursor_is_of_one_queue(harness: Harness):

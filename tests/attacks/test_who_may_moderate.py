@@ -19,6 +19,7 @@ OF_ONES_SCOPES = {
     "/v1/moderation/trail",
     "/v1/moderation/trail.csv",
     "/v1/moderation/queue",
+    "/v1/moderation/queue/counts",
     "/v1/moderation/queue/next",
 }
 """Lists that show as much as the scopes of whoever asks have."""

@@ -32,6 +32,7 @@ from gateway.settlement.server_operations import perform_all
 from gateway.steward.seals.sealing import Sealer
 from policies.errors import LedgerTampered, LedgerUnavailable
 from policies.loader import Board
+from policies.vocabulary import State
 from scoregate.backup_files import BackupFailed
 from scoregate.commands.backup import back_up
 from tests.support import boards
@@ -47,7 +48,7 @@ from tests.support.stores import PostgresStore, open_in
 LARGEST = 2**63 - 1
 ANY_TEXT = "ä\t\n\\N ,\"'€𝄞"
 ANY_BYTES = bytes(range(256))
-AUDITED = {"events", "submissions", "seals", "boards"}
+AUDITED = {"events", "submissions", "seals", "boards", "cases", "case_counts"}
 """Tables whose rows have to follow from one another."""
 
 INTERRUPTED = r"was interrupted on \d{4}-\d\d-\d\d, and may be whole; repeat `scoregate ledger copy`"
@@ -73,6 +74,7 @@ async def _filled(folder: Path, board: Board) -> SealedLedger:
     async with opened(sealed.path) as ledger:
         await open_tracks(ledger, "track.monza", "track.spa", metadata={"author": ANY_TEXT})
         await ledger.write(queries.add_server_key(ServerKey(KEY_ID, bytes(32), ("*",), NOON_MS)))
+        await ledger.append(new_submission("held", state=State.HELD))
         write = [a_write("op-1", -7)]
         server = ServerRequest(KEY_ID, CREDENTIAL, "nonce", digest_of(write), NOON_MS)
         await ledger.write(perform_all(board, server, write))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ class EventType(StrEnum):
     ACHIEVEMENT_REACHED = "achievement.reached"
     SUBMISSION_DECIDED = "submission.decided"
     SUBMISSION_APPEALED = "submission.appealed"
+    CASE_HELD = "case.held"
     TEST = "webhook.test"
 
 
@@ -106,13 +108,27 @@ def submission_appealed(event: LoggedEvent) -> WebhookEvent:
     return _event(EventType.SUBMISSION_APPEALED, event.board, event.at_ms, data, event.seq)
 
 
-def event_of(event: LoggedEvent) -> WebhookEvent | None:
-    """Build the event of what was decided on a submission or appealed, None for anything else."""
+def case_held(event: LoggedEvent) -> WebhookEvent:
+    """Build the event of a submission that waits for a moderator, with the reason that moderators see."""
+    data = {
+        "board": event.board,
+        "submission": event.submission_id,
+        "player": event.player,
+        "score": event.score,
+        "reason": event.reason.value,
+        "seq": event.seq,
+    }
+    return _event(EventType.CASE_HELD, event.board, event.at_ms, data, event.seq)
+
+
+def events_of(event: LoggedEvent) -> Iterator[WebhookEvent]:
+    """Build the events of what was decided on a submission or appealed; none for anything else."""
     if event.reason is Reason.APPEALED:
-        return submission_appealed(event)
-    if event.to_state not in DECIDED or event.reason in REMARKS:
-        return None
-    return submission_decided(event)
+        yield submission_appealed(event)
+    elif event.to_state in DECIDED and event.reason not in REMARKS:
+        yield submission_decided(event)
+        if event.to_state is State.HELD:
+            yield case_held(event)
 
 
 def trial(board: str, *, now_ms: int) -> WebhookEvent:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from gateway.derived.followers import standings_since
-from gateway.derived.webhooks.event_types import event_of, rank_changed, standing_changed
+from gateway.derived.webhooks.event_types import events_of, rank_changed, standing_changed
 from gateway.index.feed.consumer_group import Mutation
 from gateway.ledger.derived import webhooks
 from gateway.ledger.derived.log import LoggedEvent
@@ -63,5 +64,5 @@ class DecisionEvents:
 
     async def apply(self, tx: Transaction, events: Sequence[LoggedEvent]) -> None:
         """Queue the events that webhooks subscribe to."""
-        news = (said for said in map(event_of, events) if said is not None)
+        news = chain.from_iterable(map(events_of, events))
         await webhooks.queue(tx, news, now_ms=self._clock())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -12,12 +13,19 @@ from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.request import moderator_anywhere, whole_number
 from gateway.edge.http.responses import held_submission, json_response
 from gateway.edge.problems import Problem, ProblemType
-from gateway.edge.wire.moderation_queue import CaseClaim, NextCase, QueuedCase, QueueShown
+from gateway.edge.wire.moderation_queue import CaseClaim, NextCase, QueueCounts, QueuedCase, QueueShown
 from gateway.ledger import queries
 from gateway.ledger.judgement import cases as case_background
 from gateway.ledger.moderation.cases import CaseKind, StoredCase
 from gateway.ledger.moderation.claims import Claimant, claim_first
-from gateway.ledger.moderation.queue import BEGINNING, QueueFilter, QueuePlace, free_cases, queue_page
+from gateway.ledger.moderation.queue import (
+    BEGINNING,
+    QueueFilter,
+    QueuePlace,
+    count_queue,
+    free_cases,
+    queue_page,
+)
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.runtime.clock import rfc3339
@@ -105,6 +113,27 @@ async def queue_shown(
     page = await edge.ledger.read(reading, ReadKind.MODERATION)
     shown = await cases_shown(edge, page.cases, now_ms=now_ms)
     return QueueShown(cases=shown, next=edge.cursors.next_of(listed, page.next and list(page.next)))
+
+
+async def count_cases(request: web.Request) -> web.Response:
+    """Count the cases of the moderator's boards."""
+    edge, moderator = request.app[EDGE], await moderator_anywhere(request, Ability.READ)
+    return json_response(await queue_counts(edge, moderator))
+
+
+async def queue_counts(edge: Edge, moderator: Moderator) -> QueueCounts:
+    """Return how many cases wait for a moderator, by reason and by board."""
+    counted = await edge.ledger.read(count_queue(moderator.scopes(Ability.READ)), ReadKind.MODERATION)
+    reasons: Counter[str] = Counter()
+    for of_label in counted.counts.values():
+        reasons.update(of_label)
+    return QueueCounts(
+        total=reasons.total(),
+        reasons=dict(sorted(reasons.items())),
+        boards={label: sum(found.values()) for label, found in sorted(counted.counts.items())},
+        oldest_at=None if counted.oldest_ms is None else rfc3339(counted.oldest_ms),
+        is_capped=counted.is_capped,
+    )
 
 
 async def claim_next(request: web.Request) -> web.Response:

@@ -55,3 +55,17 @@ class CaseHolding(Answer):
     claim: CaseClaim | None
     cannot_tell: int
     needs_senior: bool
+
+
+class QueueCounts(Answer):
+    """How many cases wait, by reason, and by board: families count as one.
+
+    Of a moderator who has single boards of a family, the first 1000 cases there are counted, and `is_capped`
+    tells that there are more. `oldest_at` is when the case that has waited longest was opened.
+    """
+
+    total: int
+    reasons: dict[str, int]
+    boards: dict[str, int]
+    oldest_at: str | None
+    is_capped: bool

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import bindparam, tuple_
+from sqlalchemy import bindparam, select, tuple_
 
-from gateway.ledger.moderation.cases import CASE, CaseKind, StoredCase, case_from
+from gateway.ledger.moderation.cases import CASE, CaseKind, StoredCase, case_counts_of_labels, case_from
 from gateway.ledger.moderation.claims import EVERYTHING, Claimant, is_free, passed_by, reaches
 from gateway.ledger.schema import Int64, cases
 from gateway.ledger.transaction import Operation, Query, Transaction
@@ -31,6 +31,9 @@ _page = CASE.where(_behind).order_by(_c.order_key, _c.seq).limit(bindparam("coun
 _IN_ORDER = Query(_page)
 _OF_LABEL = Query(_page.where(_c.label == bindparam("label")))
 _OF_BOARD = Query(_page.where(_c.board == bindparam("board")))
+_OLDEST = Query(
+    select(_c.opened_at_ms).where(_c.label == bindparam("label")).order_by(_c.opened_at_ms).limit(1)
+)
 _OF_PLAYER = Query(_page.where(_c.player == bindparam("player")))
 
 
@@ -110,6 +113,35 @@ def free_cases(
             return QueuePage(offered, page.next)
         last = offered[OFFERED - 1]
         return QueuePage(offered[:OFFERED], QueuePlace(last.order_key, last.seq))
+
+    return work
+
+
+class CountedQueue(NamedTuple):
+    """How many cases there are of each policy file, by reason, and when the oldest was opened (Unix ms).
+
+    With `is_capped` only the first WALK cases of single boards were counted.
+    """
+
+    counts: dict[str, dict[str, int]]
+    oldest_ms: int | None
+    is_capped: bool
+
+
+def count_queue(scopes: frozenset[str]) -> Operation[CountedQueue]:
+    """Count the cases of these scopes: by the counts that are kept, and on single boards one by one."""
+
+    async def work(tx: Transaction) -> CountedQueue:
+        kept = await case_counts_of_labels()(tx)
+        counts = {label: dict(found) for label, found in kept.items() if reaches(scopes, label)}
+        opened = [min_ms for label in counts for [min_ms] in await tx.rows(_OLDEST, label=label)]
+        boards = frozenset(scope for scope in scopes if "." in scope and label_of(scope) not in counts)
+        page = await _walk(tx, boards, QueueFilter(), BEGINNING, count=WALK)
+        for case in page.cases:
+            of_label = counts.setdefault(case.label, {})
+            of_label[case.reason] = of_label.get(case.reason, 0) + 1
+            opened.append(case.opened_at_ms)
+        return CountedQueue(counts, min(opened, default=None), page.next is not None)
 
     return work
 

@@ -96,6 +96,7 @@ async def test_an_endpoint_is_told_what_it_asked_for(stage):
     """By type and by board."""
     decided = await stage.webhook(types=("submission.decided",))
     appeals = await stage.webhook(types=("submission.appealed",))
+    cases = await stage.webhook(types=("case.held",))
     elsewhere = await stage.webhook(boards=("other",))
     ranks = await stage.webhook(boards=("tiny", "other"), types=("rank.changed",))
     derivations = stage.derivations()
@@ -110,6 +111,8 @@ async def test_an_endpoint_is_told_what_it_asked_for(stage):
     await stage.decide(rejected, State.REJECTED)
     await stage.decide(rejected, State.REJECTED, Reason.APPEALED)
     await catch_up(derivations)
+    [case] = await stage.queued(cases)  # and no second one for what was remarked on it
+    assert ("case.held", "cy") == (case.type, json.loads(case.body)["data"]["player"])
     [appeal] = await stage.queued(appeals)
     assert ("submission.appealed", "dee") == (appeal.type, json.loads(appeal.body)["data"]["player"])
     assert ["submission.decided"] * 5 == [each.type for each in await stage.queued(decided)]
