@@ -188,6 +188,12 @@ async def test_claim_and_replay_part_side_by_side(watch: Watch):
     agreed = [row.split()[1] == row.split()[2] for row in hashes]
     assert [True, True, False, False, False] == agreed
 
+    for frames in (1, 2):  # a key that the console has no use for
+        await page.keyboard.press("b")
+        await expect(page.locator(".playback-place > iframe")).to_have_count(frames)
+    await expect(page.locator(f"{left} .playback-says")).to_have_text(
+        f"tick 300, score {score_at(run, 300):,}"
+    )
     await page.locator(".playback-seek").evaluate(
         "bar => { bar.value = 120; bar.dispatchEvent(new Event('input')); }"
     )

@@ -245,7 +245,7 @@ class Playback {
     parts.time = make("output", { className: "playback-time", textContent: `${this.#run.time(0)} / ${this.#run.time(this.#run.ticks)}` });
     parts.jump = button("To the divergence", "Go to the last moment before claim and replay part", () => this.#jump(), "d");
     parts.overlay = button("Inputs", "Show the inputs in the picture", () => this.#toggleOverlay(), "o");
-    parts.sides = button("Side by side", "Show the claim beside the replay", () => this.#showSides(parts.sides.getAttribute("aria-pressed") !== "true"), "c");
+    parts.sides = button("Side by side", "Show the claim beside the replay", () => this.#showSides(parts.sides.getAttribute("aria-pressed") !== "true"), "b");
     parts.overlay.setAttribute("aria-pressed", "false");
     return make("div", { className: "playback-controls", role: "group", "aria-label": "Playback" },
       parts.play, back, on, parts.seek, parts.time, parts.speed, parts.jump, parts.overlay, parts.sides);
@@ -271,7 +271,7 @@ class Playback {
       "]": () => this.#setSpeed(SPEEDS[Math.min(SPEEDS.length - 1, speed + 1)]),
       d: this.#divergence ? () => this.#jump() : null,
       o: () => this.#toggleOverlay(),
-      c: this.#divergence ? () => this.#parts.sides.click() : null,
+      b: this.#divergence ? () => this.#parts.sides.click() : null,
     }[event.key];
     if (!does) return;
     event.preventDefault();
