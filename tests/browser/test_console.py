@@ -252,7 +252,7 @@ async def test_M07_the_console_is_in_nobodys_frame(desk: Desk, sits: Any):
 
 
 PLACES = ["/console/sign-in", "/console/queue", "/console/queue?player=nobody", "case", "settled", "/console/account",
-          "/console/people", "/console/people/jo", "/console/nothing"]  # fmt: skip
+          "/console/people", "/console/people/jo", "/console/players", "player", "/console/nothing"]  # fmt: skip
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -262,6 +262,8 @@ async def test_everybody_can_use_each_page(desk: Desk, sits: Any, place: str):
     if place == "settled":
         case = await desk.case("Ōkami", 1_031, state=State.PROMOTED, reason=Reason.ACCEPTED, findings=())
     path = f"/console/cases/{case}" if place in {"case", "settled"} else place
+    if place == "player":
+        path = f"/console/players/{desk.players['Ōkami']}"
     for look in ("dark", "light"):
         page = await sits(forgiven=("404",), color_scheme=look)
         await page.goto(path)

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import web
 
 from gateway.edge.auth.moderators import Ability
-from gateway.edge.console import account_page, case_page, people_page, queue_page, sign_in_page
+from gateway.edge.console import (
+    account_page,
+    case_page,
+    people_page,
+    player_page,
+    queue_page,
+    sign_in_page,
+)
 from gateway.edge.console.page_drawing import go_to
 from gateway.edge.console.static_files import add_static_files
 from gateway.edge.reads.read_budget import budgeted
@@ -34,6 +41,7 @@ async def show_start(request: web.Request) -> web.Response:
 
 _DECIDE, _ADMINISTER = Ability.DECIDE, Ability.ADMINISTER
 _PERSON: Final = "/console/people/{moderator}"
+_PLAYER: Final = "/console/players/{player}"
 _CASE: Final = "/console/cases/{submission}"
 
 CONSOLE_PAGES: Final = (
@@ -49,6 +57,10 @@ CONSOLE_PAGES: Final = (
     ConsolePage("GET", _CASE, case_page.show_case_page),
     ConsolePage("POST", f"{_CASE}/{{claim:claim|release|skip|cannot-tell}}", case_page.move_claim, _DECIDE),
     ConsolePage("POST", f"{_CASE}/{{decision}}", case_page.decide, _DECIDE),
+    ConsolePage("GET", "/console/players", player_page.find_player),
+    ConsolePage("GET", _PLAYER, player_page.show_player_page),
+    ConsolePage("POST", f"{_PLAYER}/bans", player_page.ban, Ability.OVERRULE),
+    ConsolePage("POST", f"{_PLAYER}/bans/{{ban}}/lift", player_page.unban, Ability.OVERRULE),
     ConsolePage("GET", "/console/account", account_page.show_account),
     ConsolePage("POST", "/console/account/password", account_page.change_password),
     ConsolePage("POST", "/console/account/second-factor", account_page.begin_second_factor),

@@ -23,6 +23,7 @@ class Place:
 
 PLACES: Final = (
     Place("/console/queue", "Queue"),
+    Place("/console/players", "Players"),
     Place("/console/people", "People", Ability.ADMINISTER),
 )
 

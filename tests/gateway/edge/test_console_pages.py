@@ -14,6 +14,7 @@ from gateway.edge.auth.moderators import Ability
 from gateway.edge.console.site import CONSOLE_PAGES, ConsolePage
 from gateway.ledger.moderation.account_rows import Act
 from gateway.ledger.moderation.accounts import add_account
+from policies.vocabulary import Reason, State
 from tests.support.desk import invitation_until, player_of, session_of, staff, submitted
 from tests.support.harness import Harness
 
@@ -209,3 +210,30 @@ async def test_htmx_is_sent_to_a_page_by_a_header_and_told_of_a_refusal_in_place
 def _added(harness: Harness, name: str, token: str) -> Any:
     act = Act("operator", harness.clock())
     return add_account(name, {"*": "viewer"}, act, invitation=invitation_until(harness, token))
+
+
+async def test_a_player_is_banned_and_unbanned_by_forms(harness: Harness):
+    """What the player has on the board goes and comes back; the page says who did it and why."""
+    await staff(harness, ROLES)
+    session, player = await session_of(harness, "sam"), await player_of(harness, "Ada")
+    case = await submitted(harness, player, 900, state=State.PROMOTED, reason=Reason.ACCEPTED, findings=())
+    path = f"/console/players/{player}"
+    found = await ask(harness, "GET", f"/console/players?player={player}", session)
+    assert (303, path) == (found.status, found.headers["Location"])
+    page = await ask(harness, "GET", path, session)
+    form = {
+        "drawn_at": re.search(r'name="drawn_at" value="([^"]+)"', page.text)[1],  # type: ignore[index]
+        "operation": re.search(r'name="operation" value="(\w+)"', page.text)[1],  # type: ignore[index]
+        "scope": "board", "name": "arcade", "code": "cheating", "days": "7", "note": "<b>seen</b>",
+    }  # fmt: skip
+    nowhere = await ask(harness, "POST", f"{path}/bans", session, form | {"name": "nowhere"})
+    assert (404, True) == (nowhere.status, "<b>" not in nowhere.text)
+    for _ in range(2):  # the second is the same form, sent again
+        assert 303 == (await ask(harness, "POST", f"{path}/bans", session, form)).status
+    assert "revoked" == await harness.state_of(case)
+    banned = await ask(harness, "GET", path, session)
+    assert (1, 1) == (banned.text.count("In force"), banned.text.count("&lt;b&gt;seen&lt;/b&gt;"))
+    lift = re.search(rf'action="({path}/bans/[^"]+/lift)"', banned.text)[1]  # type: ignore[index]
+    assert 303 == (await ask(harness, "POST", lift, session)).status
+    assert "promoted" == await harness.state_of(case)
+    assert "Lifted" in (await ask(harness, "GET", path, session)).text

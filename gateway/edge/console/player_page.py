@@ -1,0 +1,141 @@
+"""The pages of players: find one, and see, ban and unban one."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from aiohttp import web
+
+from gateway.edge.auth.moderator_secrets import new_id
+from gateway.edge.auth.moderators import EVERYWHERE, Ability
+from gateway.edge.console.forms import Form, read_form, send_as_api
+from gateway.edge.console.page_drawing import draw, go_to
+from gateway.edge.console.visits import visit_of
+from gateway.edge.console.wording import without_field
+from gateway.edge.context import EDGE
+from gateway.edge.http.request import moderator_anywhere
+from gateway.edge.moderation import bans
+from gateway.edge.players.friends import named_player
+from gateway.edge.problems import Problem, ProblemType
+from gateway.edge.wire.moderation_bans import BanShown
+from gateway.ledger.index_pages import names_of
+from gateway.ledger.reads import ReadKind
+from gateway.runtime.clock import parse_rfc3339, rfc3339
+from policies.bans import BanCode
+
+PLAYERS: Final = "/console/players"
+
+DAY_MS: Final = 86_400_000
+
+DURATIONS: Final = ((1, "a day"), (7, "a week"), (30, "30 days"), (365, "a year"), (0, "for good"))
+"""Choices of how long a ban lasts (days), in words; 0 is for good."""
+
+_PLAYER_ID: Final = re.compile(r"[A-Za-z0-9_~-][A-Za-z0-9_.~:-]{0,63}")
+
+_SHOWN: Final = frozenset(
+    {
+        ProblemType.IDEMPOTENCY_MISMATCH,
+        ProblemType.NOT_FOUND,
+        ProblemType.SCHEMA_VIOLATION,
+        ProblemType.SCOPE_FORBIDDEN,
+        ProblemType.SELF_APPROVAL,
+        ProblemType.STATE_CONFLICT,
+    }
+)
+"""Refusals that are shown above the form that was sent."""
+
+
+async def find_player(request: web.Request) -> web.Response:
+    """Draw the search for a player, or go to the player with the id that was entered."""
+    await moderator_anywhere(request, Ability.READ)
+    wanted = request.query.get("player", "").strip()
+    if _PLAYER_ID.fullmatch(wanted):
+        return go_to(request, f"{PLAYERS}/{wanted}")
+    return draw(
+        request,
+        "find_player.html",
+        visit=await visit_of(request),
+        current=PLAYERS,
+        wanted=wanted[:128],
+    )
+
+
+async def show_player_page(request: web.Request) -> web.Response:
+    """Draw a player."""
+    return await _player(request)
+
+
+async def ban(request: web.Request) -> web.Response:
+    """Ban a player."""
+    form = await read_form(request)
+    await moderator_anywhere(request, Ability.OVERRULE)
+    scope, name = form.get("scope", ""), form.get("name", "").strip()
+    body: dict[str, Any] = {
+        "operation": form.get("operation", ""),
+        "code": form.get("code", ""),
+        "note": form.get("note", "").strip(),
+        "message": form.get("message", "").strip(),
+    }
+    if scope in {"board", "family"}:
+        body[scope] = name
+    if (days := form.get("days", "0")) != "0":
+        body["until"] = _in_days(days, form.get("drawn_at", ""))
+    return await _sent(request, bans.ban_player, body, form)
+
+
+async def unban(request: web.Request) -> web.Response:
+    """Lift a ban."""
+    return await _sent(request, bans.lift_ban, None, await read_form(request))
+
+
+def _in_days(days: str, drawn_at: str) -> str:
+    """Return the moment so many days after the form was drawn, so that sending it twice bans once."""
+    begin_ms = parse_rfc3339(drawn_at)
+    chosen = next((each for each, _ in DURATIONS if str(each) == days), 0)
+    if not chosen or begin_ms is None:
+        raise Problem(ProblemType.SCHEMA_VIOLATION, "days: there is no such choice")
+    return rfc3339(begin_ms + chosen * DAY_MS)
+
+
+async def _sent(request: web.Request, handler: Any, body: dict[str, Any] | None, form: Form) -> web.Response:
+    try:
+        await send_as_api(request, handler, body)
+    except Problem as problem:
+        if problem.kind not in _SHOWN:
+            raise
+        return await _player(request, problem=problem, form=form)
+    return go_to(request, f"{PLAYERS}/{request.match_info['player']}")
+
+
+async def _player(
+    request: web.Request, *, problem: Problem | None = None, form: Form | None = None
+) -> web.Response:
+    edge, player = request.app[EDGE], named_player(request)
+    moderator = await moderator_anywhere(request, Ability.READ)
+    names = await edge.ledger.read(names_of([player]), ReadKind.MODERATION)
+    shown = await bans.bans_shown(edge, moderator, player)
+    return draw(
+        request,
+        "player.html",
+        status=problem.kind.status if problem else 200,
+        visit=await visit_of(request),
+        current=PLAYERS,
+        player=player,
+        name=names.get(player) or player,
+        bans=shown,
+        in_force=[each for each in shown if _is_in_force(each, edge.clock())],
+        codes=list(BanCode),
+        durations=DURATIONS,
+        may_ban=bool(moderator.scopes(Ability.OVERRULE)),
+        is_everywhere=moderator.may(Ability.OVERRULE, EVERYWHERE),
+        operation=new_id(),
+        drawn_at=rfc3339(edge.clock()),
+        entered=form or {},
+        fault=without_field(problem),
+    )
+
+
+def _is_in_force(ban: BanShown, now_ms: int) -> bool:
+    """Return whether a ban applies now."""
+    return ban.lifted_at is None and (ban.until is None or (parse_rfc3339(ban.until) or 0) > now_ms)
