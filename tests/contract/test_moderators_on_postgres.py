@@ -27,7 +27,7 @@ async def test_a_moderator_comes_and_goes(store: PostgresStore):
         assert await ledger.write(invitations.accept_invitation(b"i", "hash", at_ms=NOON_MS))
         assert not await ledger.write(accounts.offer_first_admin("root", Invitation(b"x", SOON), ACT))
         assert await ledger.write(invitations.accept_invitation(b"r", "hash", at_ms=NOON_MS))
-        assert await ledger.write(sessions.open_session(session, idle_since_ms=0))
+        assert await ledger.write(sessions.open_session(session, password="hash", idle_since_ms=0))
         await ledger.write(sessions.use_session(b"s", now_ms=NOON_MS + 7))
         await ledger.write(api_tokens.issue_token(token, ACT))
         await ledger.write(second_factors.begin_second_factor("mara", b"secret"))

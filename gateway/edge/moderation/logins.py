@@ -93,7 +93,7 @@ async def log_in(edge: Edge, name: str, password: str, code: str, client: LoginC
 
 
 async def open_session(edge: Edge, account: Account, client: LoginClient) -> Session:
-    """Open a session of somebody who has shown who they are. Raises `login-failed` if they were disabled."""
+    """Open a session of somebody who has shown who they are. Raises `login-failed` if that has ended."""
     token, now_ms = new_secret(), edge.clock()
     record = SessionRecord(
         digest_of(token),
@@ -105,7 +105,8 @@ async def open_session(edge: Edge, account: Account, client: LoginClient) -> Ses
         now_ms,
         now_ms + LIFETIME_MS,
     )
-    if not await edge.ledger.write(sessions.open_session(record, idle_since_ms=now_ms - IDLE_MS)):
+    opening = sessions.open_session(record, password=account.password, idle_since_ms=now_ms - IDLE_MS)
+    if not await edge.ledger.write(opening):
         raise _failed()
     _log.info(Event.LOGIN, moderator=account.name, session=record.session_id, client=client.names.address)
     return Session(token, record, account, moderator_of_account(account))

@@ -66,12 +66,15 @@ def session_of(digest: bytes) -> Operation[tuple[SessionRecord, Account] | None]
     return work
 
 
-def open_session(session: SessionRecord, *, idle_since_ms: int) -> Operation[bool]:
-    """Open a session, and remove what has ended; False if the account was disabled or removed meanwhile."""
+def open_session(session: SessionRecord, *, password: str | None, idle_since_ms: int) -> Operation[bool]:
+    """Open a session, and remove what has ended.
+
+    False if the account was disabled meanwhile, or its password is no longer the one that was shown.
+    """
 
     async def work(tx: Transaction) -> bool:
         account = await load_account(tx, session.moderator)
-        if account is None or account.is_disabled:
+        if account is None or account.is_disabled or account.password != password:
             return False
         now = {"now_ms": session.created_at_ms, "idle_since_ms": idle_since_ms}
         await tx.run(_REMOVE_ENDED, of_moderator=session.moderator, **now)

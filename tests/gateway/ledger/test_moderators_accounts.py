@@ -160,11 +160,20 @@ def test_a_reset_takes_everything_that_lets_an_account_in(books: Books):
     books.do(add_account("mara", EVERYTHING, ACT, invitation=Invitation(b"1", SOON)))
     books.do(accept_invitation(b"1", "hash", at_ms=NOON_MS))
     books.do(issue_token(a_token(1), ACT))
-    books.do(open_session(a_session(1), idle_since_ms=0))
+    assert books.do(open_session(a_session(1), password="hash", idle_since_ms=0))
     books.do(invite("mara", Invitation(b"2", SOON), ACT, is_reset=True))
     assert account(books).password is None
     assert (None, None) == (books.do(token_of(b"t1")), books.do(session_of(b"s1")))
     assert books.do(accept_invitation(b"2", "other", at_ms=NOON_MS)) is not None
+
+
+def test_M11_a_password_that_was_replaced_during_a_login_opens_nothing(books: Books):
+    """A login compares for a while; whoever is reset meanwhile is not let in by what they showed before."""
+    books.do(add_account("mara", EVERYTHING, ACT, invitation=Invitation(b"1", SOON)))
+    books.do(accept_invitation(b"1", "hash", at_ms=NOON_MS))
+    books.do(invite("mara", Invitation(b"2", SOON), ACT, is_reset=True))
+    assert not books.do(open_session(a_session(1), password="hash", idle_since_ms=0))
+    assert [] == books.do(sessions_of("mara"))
 
 
 def test_tokens_of_an_account_are_few_and_those_that_are_over_make_room(books: Books):
@@ -182,11 +191,11 @@ def test_tokens_of_an_account_are_few_and_those_that_are_over_make_room(books: B
 def test_a_further_login_ends_the_oldest_session(books: Books):
     books.do(add_account("mara", EVERYTHING, ACT))
     for number in range(SESSIONS_LIMIT + 1):
-        books.do(open_session(a_session(number, at_ms=NOON_MS + number), idle_since_ms=0))
+        books.do(open_session(a_session(number, at_ms=NOON_MS + number), password=None, idle_since_ms=0))
     listed = books.do(sessions_of("mara"))
     assert (SESSIONS_LIMIT, f"s{SESSIONS_LIMIT}", "s1") == (
         len(listed), listed[0].session_id, listed[-1].session_id
     )  # fmt: skip
     books.do(add_account("noor", EVERYTHING, ACT))
     books.do(disable_account("mara", ACT))
-    assert not books.do(open_session(a_session(99), idle_since_ms=0))
+    assert not books.do(open_session(a_session(99), password=None, idle_since_ms=0))
