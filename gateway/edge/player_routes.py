@@ -1,16 +1,22 @@
-"""The routes about players as moderators see them: their bans."""
+"""The routes about players as moderators see them: their submissions and bans."""
 
 from __future__ import annotations
 
 from gateway.edge.auth.moderators import Ability
-from gateway.edge.moderation import bans
+from gateway.edge.moderation import bans, players
 from gateway.edge.problems import ProblemType as P
 from gateway.edge.route import DURABLE, POST, TOKEN, Caller, Route
 from gateway.edge.wire import moderation_bans as wire
+from gateway.edge.wire.moderation_players import PlayedSubmissions, PlayerProfile
 
 _READ = (*TOKEN, *DURABLE, P.NOT_FOUND)
 
 PLAYER_ROUTES = (
+    Route("GET", "/v1/moderation/players/{player}", players.show_player, Caller.MODERATOR,
+          "Read a player, as far as your boards reach", PlayerProfile, problems=_READ, ability=Ability.READ),
+    Route("GET", "/v1/moderation/players/{player}/submissions", players.list_submissions, Caller.MODERATOR,
+          "List the submissions of a player on your boards", PlayedSubmissions,
+          problems=(*_READ, P.SCHEMA_VIOLATION), query=("limit", "cursor"), ability=Ability.READ),
     Route("POST", "/v1/moderation/players/{player}/bans", bans.ban_player, Caller.MODERATOR,
           "Ban a player on a board, a family or everywhere", wire.BanShown, wire.NewBan, 201,
           (*POST, *TOKEN, P.CSRF, P.NOT_FOUND, P.SELF_APPROVAL, P.IDEMPOTENCY_MISMATCH),

@@ -61,6 +61,7 @@ OF_EVERY_BOARD = {
     "standings.anchors._ANCHORED": "anchored windows in turn, whatever their board",
     "index_pages._NEWEST": "the newest event there is",
     "judgement.audits._HANDED_OUT": "workers are everybody's",
+    "moderation.player_submissions._SUBMISSIONS": "which of a moderator's boards each is of is looked at after the read",
     "moderation.surroundings._OF_PLAYER": "which of a moderator's boards each is of is looked at after the read",
     "moderation.bans._TO_REINSTATE": "the boards in the scope of a ban",
     "moderation.bans._TO_REVOKE": "the boards in the scope of a ban",
