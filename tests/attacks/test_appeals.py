@@ -200,6 +200,25 @@ async def test_an_appeal_is_decided_by_somebody_else_once(harness: Harness):
     assert [] == await standing(harness)
 
 
+async def test_a_case_names_the_codes_and_templates_of_its_board(harness: Harness):
+    """Those of every board and the studio's own, by the decisions that they are for."""
+    code = {"code": "wrong-category", "kinds": ["reject"], "meaning": "It belongs elsewhere."}
+    govern(harness, codes=(code,), templates={"tools": "No tools, please."})
+    run, token = await a_held_run(harness), harness.moderator()
+    case = (await harness.get(f"/v1/moderation/cases/{run.id}", token)).body
+    assert {kind.value for kind in DecisionKind} == case["codes"].keys()
+    assert "It belongs elsewhere." == case["codes"]["reject"]["wrong-category"]
+    assert "wrong-category" not in case["codes"]["revoke"]
+    assert ("No tools, please.", TEMPLATES["checked"]) == (
+        case["templates"]["tools"],
+        case["templates"]["checked"],
+    )
+    assert 422 == (await decide(harness, run, "hold", token, {"code": "wrong-category"})).status
+    body = {"code": "wrong-category", "message": "tools"}
+    assert 200 == (await decide(harness, run, "reject", token, body)).status
+    assert "No tools, please." == (await told(harness, run))["message"]
+
+
 async def test_a_rejection_by_the_checks_can_be_appealed_against_in_time(harness: Harness):
     """For as many days as the policy says, and never where it says none; not against what a server put right."""
     run = await a_run(harness)

@@ -20,7 +20,9 @@ from gateway.ledger.judgement import cases, expiry
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.records import StoredSubmission
 from gateway.ledger.submission_rows import findings_from
+from gateway.ledger.submissions import work
 from gateway.runtime.clock import rfc3339
+from policies.decision_codes import DecisionKind
 from policies.errors import RecordingLost
 from policies.loader import Board
 
@@ -43,17 +45,30 @@ async def read_case(edge: Edge, board: Board, submission: StoredSubmission) -> o
     background = await edge.ledger.read(cases.background(board.ranking, submission), ReadKind.MODERATION)
     events = await edge.ledger.read(queries.history_of(submission.submission_id), ReadKind.MODERATION)
     expired_at = await _expired_at(edge, submission)
-    version = events[-1]["seq"]
+    version, moderation = events[-1]["seq"], board.policy.moderation
     return outcomes.CaseFile(
         submission=held_submission(submission, replay_findings.get(submission.submission_id, ()), version),
         name=background.name,
         elapsed_ms=submission.received_at_ms - submission.issued_at_ms,
         ranks=dict(background.ranks),
         history=[_score_shown(score) for score in background.scores],
-        has_recording=submission.recording_digest is not None and expired_at is None,
+        has_recording=await _has_recording(edge, submission),
         recording_expired_at=expired_at,
         playback=playback_shown(board, submission, events),
         events=[_event_shown(event) for event in events],
+        codes={
+            kind.value: {code: each.meaning for code, each in moderation.codes_of(kind).items()}
+            for kind in DecisionKind
+        },
+        templates=moderation.all_templates,
+    )
+
+
+async def _has_recording(edge: Edge, submission: StoredSubmission) -> bool:
+    """Return whether the recording is there: of what is rejected at once only the digest ever was."""
+    digest = submission.recording_digest
+    return digest is not None and not await edge.ledger.read(
+        work.unknown_recordings([digest]), ReadKind.MODERATION
     )
 
 

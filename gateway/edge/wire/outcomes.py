@@ -257,6 +257,7 @@ class CaseFile(Answer):
     the rank that the submission has, or would have after an approval; null if another score of the player
     stands there. `history` has the player's newest promoted scores on the board. `recording_expired_at` is
     when the retention of the recording ended. `playback` is what a player page needs besides the recording.
+    `codes` has the meaning of each reason code of each kind of decision, `templates` the messages by name.
     """
 
     submission: HeldSubmission
@@ -268,6 +269,8 @@ class CaseFile(Answer):
     recording_expired_at: str | None = None
     playback: PlaybackShown
     events: list[EventShown]
+    codes: dict[str, dict[str, str]]
+    templates: dict[str, str]
 
 
 class Liveness(Answer):
