@@ -24,7 +24,7 @@ class Tally:
     failures: list[str] = field(default_factory=list)
     seen_playing: set[str] = field(default_factory=set)
     approved: int = 0
-    rejected: int = 0
+    left: int = 0
 
     def note(self, kind: str, layer: Layer) -> None:
         """Count a run of a kind that ended at a layer."""

@@ -110,7 +110,8 @@ def _print_end(screen: Console, stack: Stack, tally: Tally, took_s: float) -> No
     screen.print(
         f"[bold]{honest - tally.honest_lost}[/] of {honest} honest runs are on the board, "
         f"[bold]{tally.cheats_through}[/] of {cheats} cheats got through; "
-        f"{tally.approved + tally.rejected} held for a moderator, who rejected {tally.rejected}. "
+        f"of {tally.approved + tally.left} held a moderator approved {tally.approved}, "
+        f"and left {tally.left} for you. "
         f"{took_s:.0f} s."
     )
     for failure in tally.failures:
