@@ -130,7 +130,9 @@ async def test_any_tick_is_reached_from_any_other(watch: Watch):
         await at_tick(moderator.page, tick)
     box = await moderator.page.locator(".timeline-canvas").bounding_box()
     await moderator.page.mouse.click(box["x"] + 88 + (box["width"] - 94) / 2, box["y"] + 40)
-    await moderator.page.wait_for_function("() => Number(document.querySelector('.playback-seek').value) > 0")
+    await moderator.page.wait_for_function(
+        "() => /^tick [1-9]/.test(document.querySelector('.playback-side:last-child .playback-says').textContent)"
+    )
     assert abs((await shown(moderator))[0] - run.run.ticks / 2) < run.run.ticks / 50
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from dataclasses import dataclass, field, replace
 from functools import cache
 from html import escape
@@ -11,11 +12,12 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from playwright.async_api import BrowserContext, Frame, Page, Route
+from playwright.async_api import BrowserContext, Frame, Page, Route, expect
 from scoregate_client import encode_recording
 
 from examples.arcade.players import ArcadeRun, play
 from gateway.edge import console
+from tests.browser.conftest import PATIENCE_MS
 from tests.support.game import BUILD, arcade
 
 STATIC: Final = Path(console.__file__).parent / "static"
@@ -130,10 +132,9 @@ async def serve(context: BrowserContext, run: Watched, *, frames: str = "'self'"
 
 
 async def at_tick(page: Page, tick: int) -> None:
-    """Wait until the run is at a tick."""
-    await page.wait_for_function(
-        "tick => document.querySelector('.playback-seek')?.value === String(tick)", arg=tick
-    )
+    """Wait until the player page has said that the run is at a tick; the bar is there before."""
+    says = page.locator(".playback-side:last-child .playback-says")
+    await expect(says).to_have_text(re.compile(rf"^tick {tick},"), timeout=PATIENCE_MS)
 
 
 async def loaded(page: Page) -> None:
