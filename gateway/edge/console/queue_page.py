@@ -16,7 +16,7 @@ from gateway.edge.console.settled_cases import settled_case
 from gateway.edge.console.visits import visit_of
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.request import moderator_anywhere
-from gateway.edge.moderation.queue import next_case, queue_request_of, queue_shown
+from gateway.edge.moderation.queue import next_case, queue_counts, queue_request_of, queue_shown
 from gateway.edge.wire.moderation_queue import QueuedCase
 from gateway.ledger.index_pages import names_of
 from gateway.ledger.reads import ReadKind
@@ -28,6 +28,9 @@ ROWS: Final = 50
 
 AGES: Final = ((0, "Any"), (3_600, "1 hour"), (21_600, "6 hours"), (86_400, "1 day"), (604_800, "1 week"))
 """Choices of the least age (s), in words."""
+
+_EMPTY: Final = {"min_age_s": ("", "0")}
+"""What fields of the filter say if they are left alone, where that is not nothing."""
 
 LARGEST_HARM: Final = 16
 
@@ -51,7 +54,10 @@ class QueueRow:
 
 
 async def show_queue_page(request: web.Request) -> web.Response:
-    """Draw the queue, or for htmx its rows."""
+    """Draw the queue, or for htmx its rows. What a form leaves empty leaves the address too."""
+    filled = {name: text for name, text in request.query.items() if text not in _EMPTY.get(name, ("",))}
+    if len(filled) != len(request.query):
+        return go_to(request, f"{QUEUE}?{urlencode(filled)}" if filled else QUEUE)
     edge, moderator = request.app[EDGE], await moderator_anywhere(request, Ability.READ)
     asked = queue_request_of(request, moderator)
     cursor = request.query.get("cursor")
@@ -66,7 +72,7 @@ async def show_queue_page(request: web.Request) -> web.Response:
         filters=filters,
         query=urlencode(filters),
         own_query=urlencode({**filters, **({"cursor": cursor} if cursor else {})}),
-        counts=None,
+        counts=await queue_counts(edge, moderator),
         live="",
         next_query=urlencode({**filters, "cursor": shown.next}) if shown.next else "",
         is_first=not cursor,

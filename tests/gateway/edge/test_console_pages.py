@@ -237,3 +237,18 @@ async def test_a_player_is_banned_and_unbanned_by_forms(harness: Harness):
     assert 303 == (await ask(harness, "POST", lift, session)).status
     assert "promoted" == await harness.state_of(case)
     assert "Lifted" in (await ask(harness, "GET", path, session)).text
+
+
+async def test_a_filter_that_is_left_empty_filters_nothing(harness: Harness):
+    """The form sends all of its fields; those that were filled in stay in the address, and the counts lead to a reason."""
+    await staff(harness, ROLES)
+    session = await session_of(harness, "vic")
+    await submitted(harness, await player_of(harness, "Ada"), 900)
+    sent = await ask(
+        harness, "GET", "/console/queue?board=arcade&family=&player=&build=&min_age_s=0", session
+    )
+    assert (303, "/console/queue?board=arcade") == (sent.status, sent.headers["Location"])
+    shown = await ask(harness, "GET", sent.headers["Location"], session)
+    assert (200, True) == (shown.status, 'href="/console/queue?reason=anomaly-player"' in shown.text)
+    few = await ask(harness, "GET", "/console/queue?reason=slow-motion", session)
+    assert "No case fits" in few.text
