@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gateway.edge.assets import download, upload
 from gateway.edge.auth.moderators import Ability
+from gateway.edge.batch_routes import BATCH_ROUTES
 from gateway.edge.health import endpoints
 from gateway.edge.live import feed_request, sse, websocket
 from gateway.edge.moderation import cases, decisions, surroundings, trail
@@ -258,6 +259,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/v1/moderation/trail.csv", trail.export_trail, Caller.MODERATOR,
           "Export what moderators did as CSV", problems=(*_STORED, P.SCHEMA_VIOLATION), gives_octets=True,
           query=(*_TRAIL, "limit", "cursor"), ability=Ability.OVERRULE),
+    *BATCH_ROUTES,
     *PEOPLE_ROUTES,
     *PLAYER_ROUTES,
     Route("GET", "/livez", endpoints.livez, Caller.ANYONE, "Check that the process answers",

@@ -271,6 +271,7 @@ class Event:
     DECISION = "decision"
     PLAYER_BANNED = "player_banned"
     BAN_LIFTED = "ban_lifted"
+    BATCH = "batch"
     VERDICT = "verdict"
     AUDIT_DRAWN = "audit_drawn"
     REVEALS_PUT_OFF = "reveals_put_off"

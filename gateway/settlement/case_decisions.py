@@ -17,12 +17,20 @@ from gateway.ledger.transaction import Operation, Query, Transaction
 from gateway.runtime.failpoints import Point, reach
 from gateway.settlement.case_history import CaseHistory, first_approval
 from gateway.settlement.labelling import label_decision
-from gateway.settlement.settle import Decision, LedgerWrites, Projection, decide, fold_outcomes, project
+from gateway.settlement.settle import (
+    Decision,
+    LedgerWrites,
+    Projection,
+    SettledDecision,
+    decide,
+    fold_outcomes,
+    project,
+)
 from gateway.shared_records import Change
 from policies.errors import CaseOvertaken, NotTheirs, SeniorNeeded, StateConflict
 from policies.loader import Board
 from policies.moderation import OwnBoard
-from policies.vocabulary import Reason, State
+from policies.vocabulary import REMARKS, Reason, State
 
 _s = submissions.c
 _COUNTING_OF_LISTED = Query(
@@ -80,26 +88,43 @@ def decide_on_case(
     """Return the outcome of a moderator's decision, and all changes for the index."""
 
     async def work(tx: Transaction) -> tuple[DecidedCase | StateConflict, list[Change]]:
-        submission = await queries.load_submission(tx, request.decision.submission_id)
-        if submission is None:
-            return StateConflict("no such submission"), []
-        if conflict := await _not_theirs(tx, board, submission, request):
-            return conflict, []
-        case = await load_case(tx, submission.submission_id)
-        if case is not None and case.needs_senior and not request.may_overrule:
-            return SeniorNeeded("a senior has to decide the case"), []
-        history = await queries.history_of(submission.submission_id)(tx)
-        decision = await _with_four_eyes(tx, board, submission, request, history)
-        if isinstance(decision, StateConflict):
-            return decision, []
-        [outcome], changes = await fold_outcomes(tx, board, [await decide(tx, board, decision)])
-        if isinstance(outcome, StateConflict):
-            return outcome, []
-        await label_decision(tx, board.policy.moderation, submission, history, decision, outcome.seq)
-        missing = SECOND_APPROVAL if decision.reason is Reason.APPROVED_ONCE else None
-        return DecidedCase(outcome, missing), changes
+        settled = await decide_theirs(tx, board, request)
+        if isinstance(settled, StateConflict):
+            return settled, []
+        [change], changes = await fold_outcomes(tx, board, [settled])
+        assert isinstance(change, Change)
+        is_first = settled.is_remark and request.decision.reason not in REMARKS
+        return DecidedCase(change, SECOND_APPROVAL if is_first else None), changes
 
     return work
+
+
+async def decide_theirs(
+    tx: Transaction, board: Board, request: CaseRequest, *, is_one_of_many: bool = False
+) -> SettledDecision | StateConflict:
+    """Store a moderator's decision and its label, or return its conflict.
+
+    One of many is no first approval: whoever approves has to look at what needs two. The caller must pass
+    every settled decision to `fold`.
+    """
+    submission = await queries.load_submission(tx, request.decision.submission_id)
+    if submission is None:
+        return StateConflict("no such submission")
+    if conflict := await _not_theirs(tx, board, submission, request):
+        return conflict
+    case = await load_case(tx, submission.submission_id)
+    if case is not None and case.needs_senior and not request.may_overrule:
+        return SeniorNeeded("a senior has to decide the case")
+    history = await queries.history_of(submission.submission_id)(tx)
+    decision = await _with_four_eyes(tx, board, submission, request, history)
+    if isinstance(decision, StateConflict):
+        return decision
+    if is_one_of_many and decision.reason is Reason.APPROVED_ONCE:
+        return SeniorNeeded("two moderators have to approve it")
+    settled = await decide(tx, board, decision)
+    if isinstance(settled, SettledDecision):
+        await label_decision(tx, board.policy.moderation, submission, history, decision, settled.seq)
+    return settled
 
 
 async def _not_theirs(

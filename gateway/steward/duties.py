@@ -17,6 +17,7 @@ from gateway.recordings.recordings import Recordings
 from gateway.runtime.clock import Clock, wall_clock
 from gateway.runtime.settings import Settings
 from gateway.steward.ban_keeping import BanKeeper
+from gateway.steward.batch_keeping import BatchKeeper
 from gateway.steward.case_duties import CaseKeeper
 from gateway.steward.dispatch import JobQueue
 from gateway.steward.dispatcher import Dispatcher
@@ -34,6 +35,7 @@ from gateway.steward.pauses import (
     ARCHIVE_S,
     AUDIT_S,
     BANS_S,
+    BATCHES_S,
     BOARDS_S,
     CASES_S,
     COLD_S,
@@ -133,6 +135,7 @@ class Steward:
         self._cases = CaseKeeper(ledger, catalogue)
         self._wanted = BoardOpener(ledger, catalogue, clock=clock)
         self._bans = BanKeeper(ledger, index, catalogue, clock=clock)
+        self._batches = BatchKeeper(ledger, index, catalogue, clock=clock)
         self._rollups = RollupKeeper(ledger, index, catalogue, failures, clock=clock)
         self._rules = RuleKeeper(ledger, index, catalogue, clock=clock)
         self._layout = LayoutUpgrade(index.client, catalogue.of_files.values)
@@ -205,6 +208,7 @@ class Steward:
             _Duty(self.see_to_top, TOP_S, None, REST_MS, self._in_ledger.next_top),
             _Duty(self.recall, TOP_S, DutyLease.RECALLS, REST_MS, self._in_outbox.next_recall),
             _Duty(self.keep_bans, BANS_S, DutyLease.BANS, REST_MS, self._bans.next_due),
+            _Duty(self.keep_batches, BATCHES_S, DutyLease.BATCHES, REST_MS, self._batches.next_due),
             _Duty(self.roll_up, ROLLUP_S, DutyLease.ROLLUPS, REST_MS, self._rollups.next_due),
             _Duty(self.follow_rules, RULES_S, DutyLease.ROLLUPS),
             _Duty(self.open_boards, BOARDS_S, DutyLease.BOARDS),
@@ -291,6 +295,10 @@ class Steward:
     async def keep_bans(self) -> int:
         """Lift bans whose time is over, go on with those that have work, and return how many."""
         return await self._bans.step()
+
+    async def keep_batches(self) -> int:
+        """Go on with batches that have work, let expired previews go, and return with how many."""
+        return await self._batches.step()
 
     async def roll_up(self) -> int:
         """Bring rollups up to date and return how many windows of boards were compared with points."""

@@ -50,6 +50,7 @@ class DutyLease(StrEnum):
     EXPIRING = "expiring"
     RECALLS = "recalls"
     BANS = "bans"
+    BATCHES = "batches"
     REVEALS = "reveals"
     ROLLUPS = "rollups"
     BOARDS = "boards"

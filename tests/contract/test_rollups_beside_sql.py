@@ -34,12 +34,12 @@ from gateway.steward import rollups as keeping
 from gateway.steward.archive import refold, refold_points
 from gateway.steward.archive.refold import refold_board
 from gateway.steward.failures import Failures
-from gateway.steward.index.readable_windows import readable_windows
 from gateway.steward.rollups import RollupKeeper
 from policies.loader import Board
 from policies.model import Policy
 from policies.opened_board import BoardState, OpenedBoard
 from policies.ranking import Ranking
+from policies.readable_windows import readable_windows
 from policies.vocabulary import Reason, State
 from tests.support import boards
 from tests.support.ledger import NOON_MS, new_submission

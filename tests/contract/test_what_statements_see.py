@@ -65,6 +65,12 @@ OF_EVERY_BOARD = {
     "moderation.surroundings._OF_PLAYER": "which of a moderator's boards each is of is looked at after the read",
     "moderation.bans._TO_REINSTATE": "the boards in the scope of a ban",
     "moderation.bans._TO_REVOKE": "the boards in the scope of a ban",
+    "moderation.batches._COUNTS": "a batch is of several boards",
+    "moderation.batches._ITEMS": "a batch is of several boards",
+    **{
+        f"moderation.selections.{name}": "what is selected is looked at after the read"
+        for name in ("_HELD", "_REVOKED", "_PROMOTED", "_OF_PLAYER")
+    },
     "moderation.trail._OF_ALL": "which of a moderator's boards each event is of is looked at after the read",
     "moderation.trail._OF_ONE": "which of a moderator's boards each event is of is looked at after the read",
     "judgement.builds._STATUSES": "an edge knows every build",

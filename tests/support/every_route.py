@@ -21,6 +21,7 @@ PATIENCE_S = 20.0
 
 _FILE = b"some octets"
 _NAMES = {
+    "batch": "0" * 24,
     "digest": hashlib.sha256(_FILE).hexdigest(),
     "family": "track",
     "player": "ada",
@@ -58,6 +59,13 @@ def _body(route: Route) -> Any:
         },
         "NewOperations": [{"action": "write"} | _operation() | {"score": 7}],
         "PlayerStatement": {"text": "it was me"},
+        "NewDecisionBatch": {
+            "operation": secrets.token_hex(8),
+            "action": "revoke",
+            "code": "other",
+            "note": "it is wrong",
+            "selection": {"board": "vault"},
+        },
         "NewDecision": {"code": "other", "note": "it is right"},
         "NewLogin": {"name": "nobody", "password": "no password"},
         "InvitationAccepted": {"password": "hidden heron 7"},

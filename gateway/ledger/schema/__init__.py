@@ -13,6 +13,7 @@ from gateway.ledger.schema.archive_tables import (
     archived_windows,
 )
 from gateway.ledger.schema.base import SCHEMA_VERSION, Int64, Text, is_known, metadata
+from gateway.ledger.schema.batch_tables import batch_items, batches
 from gateway.ledger.schema.board_tables import board_duties, board_fields, boards, family_openings
 from gateway.ledger.schema.case_tables import case_counts, case_passes, cases
 from gateway.ledger.schema.derived_tables import (
@@ -88,6 +89,8 @@ __all__ = [
     "archived_windows",
     "bans",
     "baselines",
+    "batch_items",
+    "batches",
     "board_counts",
     "board_duties",
     "board_fields",

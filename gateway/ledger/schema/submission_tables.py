@@ -146,6 +146,7 @@ submissions = Table(
     ),
     _index_of_state(State.PENDING, "board", "seq"),
     _index_of_state(State.HELD, "board", "seq"),
+    _index_of_state(State.REVOKED, "board", "seq"),
     _index_of_state(State.PROMOTED, "board", "player", "achieved_at_ms"),
     _index_of_state(State.PROMOTED, "board", "build", "achieved_at_ms", suffix="_of_build"),
     _index_of_state(State.PROMOTED, "board", "build", "score", suffix="_by_score"),

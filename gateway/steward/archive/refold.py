@@ -20,11 +20,11 @@ from gateway.runtime.clock import Clock
 from gateway.runtime.failpoints import Point, reach
 from gateway.steward.agenda import duties_of_windows
 from gateway.steward.archive.refold_points import refold_points
-from gateway.steward.index.readable_windows import readable_windows
 from gateway.steward.index.rebuild import Tell
 from policies.family import Family
 from policies.model import Policy
 from policies.ranking import Ranking
+from policies.readable_windows import readable_windows
 from policies.rollups import RollupTake
 from policies.windows import Window
 

@@ -13,9 +13,9 @@ from typing import Final, Protocol
 from gateway.ledger.judgement.reverification import counting_in
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.standings.ranks import page_of
-from gateway.steward.index.readable_windows import readable_windows
 from policies.loader import Board
 from policies.ranking import BoardPlace, Ranking, ReachedScore
+from policies.readable_windows import readable_windows
 from policies.windows import Window
 
 TOP: Final = 100

@@ -24,10 +24,10 @@ from gateway.ledger.ledger import Ledger
 from gateway.ledger.whole_boards import has_content
 from gateway.runtime.clock import Clock
 from gateway.runtime.telemetry import Event, logger
-from gateway.steward.index.readable_windows import readable_window_names
 from gateway.steward.index.rebuild import Rebuilder
 from policies.errors import RebuildRefused
 from policies.model import Policy
+from policies.readable_windows import readable_window_names
 
 GROUPED: Final = 1_000
 """Players whose groups are looked up at once."""

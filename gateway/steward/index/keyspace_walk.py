@@ -29,13 +29,13 @@ from gateway.runtime.lanes import lane_of
 from gateway.steward.index.comparison.difference import Aspect, BoardView, confirm, text_of
 from gateway.steward.index.comparison.keyspace import Keyspace
 from gateway.steward.index.comparison.segments import GroupMembers
-from gateway.steward.index.readable_windows import readable_window_names
 from gateway.steward.index.reconcile import MOMENT_S, SLICE, report
 from gateway.steward.leases import StewardLeases
 from gateway.steward.rounds import Step
 from policies.errors import IndexUnavailable
 from policies.loader import Board
 from policies.model import Policy
+from policies.readable_windows import readable_window_names
 
 SCANNED: Final = 1_000
 """Keys of a server that a round examines: well under a millisecond of Redis' one thread."""

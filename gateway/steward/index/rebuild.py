@@ -43,9 +43,9 @@ from gateway.runtime.clock import Clock
 from gateway.runtime.concurrency import in_turns
 from gateway.runtime.failpoints import Point, reach
 from gateway.shared_records import Change, Standing
-from gateway.steward.index.readable_windows import readable_window_names
 from policies.errors import IndexUnavailable, RebuildLost
 from policies.model import Policy
+from policies.readable_windows import readable_window_names
 from policies.vocabulary import State
 from validators.baseline import is_population
 

@@ -3,7 +3,8 @@
 Indexes find the submissions of a player, and the events that a moderator caused. Moderators have accounts, whose
 changes are events; their sessions, invitations and tokens come and go, and are stored as digests. Submissions
 that wait for a moderator are cases, with a row for each that is held already. Decisions leave labels.
-Players can be banned.
+Players can be banned. Batches decide on
+many submissions; an index finds those that are revoked.
 """
 
 from __future__ import annotations
@@ -222,10 +223,57 @@ _COUNT_CASES: Final = (
     "SELECT label, reason, count(*), 0 FROM cases GROUP BY label, reason"
 )
 
+Table(
+    "batches",
+    metadata,
+    Column("batch_id", Text, primary_key=True),
+    _required("actor", Text),
+    _required("scopes", Text),
+    _required("selection", Text),
+    _required("action", Text),
+    _required("reason", Text),
+    _required("detail", Text),
+    _required("state", Text),
+    _required("version", Int64),
+    _required("begin_seq", Int64),
+    _required("created_at_ms", Int64),
+    _required("changed_at_ms", Int64),
+    Column("due_at_ms", Int64),
+    _required("place", Text),
+    _required("looked_at", Int64),
+    _required("items", Int64),
+    _required("preview", Text),
+    _required("decided_by", Text),
+    _required("reversed_by", Text),
+    Index("batches_in_order", "begin_seq", "batch_id"),
+    _partial("batches_due", "due_at_ms", "batch_id", where="due_at_ms IS NOT NULL"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+Table(
+    "batch_items",
+    metadata,
+    Column("batch_id", Text, primary_key=True),
+    Column("board", Text, primary_key=True),
+    Column("seq", Int64, primary_key=True, autoincrement=False),
+    _required("submission_id", Text),
+    _required("player", Text),
+    _required("newest_event", Int64),
+    _required("outcome", Text),
+    Column("decided_seq", Int64),
+    _required("detail", Text),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
 _BY_MODERATOR: Final = text("actor LIKE 'moderator:%'")
 _IS_BANNED: Final = text("state = 'revoked' AND reason = 'banned'")
 
 _UPDATES: Final = {
+    "batches": "state, version, changed_at_ms, due_at_ms, place, looked_at, items, preview, decided_by, "
+    "reversed_by",
+    "batch_items": "outcome, decided_seq",
     "bans": "lifted_at_ms, lifted_by, changed_seq, changed_count, seen_seq",
     "players": "name",
     "cases": "reason, harm, order_key, claimed_by, claimed_until_ms, waits_until_ms, not_for, cannot_tell, "
@@ -240,6 +288,8 @@ _UPDATES: Final = {
 """The columns that the application may change."""
 
 _DELETED: Final = (
+    "batches",
+    "batch_items",
     "cases",
     "case_passes",
     "moderator_grants",
@@ -253,6 +303,14 @@ _DELETED: Final = (
 def upgrade() -> None:
     """Add the tables of moderators and cases, and the indexes of what they look for."""
     metadata.create_all(op.get_bind(), checkfirst=False)
+    is_revoked = text("state = 'revoked'")
+    op.create_index(
+        "submissions_revoked",
+        "submissions",
+        ["board", "seq"],
+        sqlite_where=is_revoked,
+        postgresql_where=is_revoked,
+    )
     op.create_index("submissions_of_player", "submissions", ["player", "seq"])
     _add_index("events_by_moderator", ["actor", "seq"])
     _add_index("events_by_moderators", ["seq"])

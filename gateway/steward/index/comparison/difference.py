@@ -14,8 +14,8 @@ from gateway.ledger import index_pages
 from gateway.ledger.ledger import LedgerReads
 from gateway.runtime.clock import Clock
 from gateway.shared_records import Standing
-from gateway.steward.index.readable_windows import readable_windows
 from policies.model import Policy
+from policies.readable_windows import readable_windows
 from policies.windows import FOREVER_MS
 
 AHEAD_MS: Final = 300_000

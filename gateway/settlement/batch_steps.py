@@ -1,0 +1,219 @@
+"""The work on batches, in bounded steps: selecting, previewing, deciding, reversing, forgetting.
+
+Each step begins where the batch stands in the ledger, so that any process can go on after the death of
+another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from gateway.catalogue.catalogue import Catalogue
+from gateway.ledger.ledger import Ledger
+from gateway.ledger.moderation import batches
+from gateway.ledger.moderation.batches import FIRST, Batch, BatchState
+from gateway.ledger.moderation.podiums import podiums_changed
+from gateway.ledger.moderation.selections import SelectedSlice, Selection, next_slice
+from gateway.ledger.reads import ReadKind
+from gateway.ledger.transaction import Operation, Transaction
+from gateway.runtime.clock import Clock
+from gateway.runtime.failpoints import Point, reach
+from gateway.settlement.batches import (
+    KEPT_MS,
+    LIMIT,
+    SLICE,
+    decide_slice,
+    entered,
+    has_work,
+    move_of,
+)
+from gateway.settlement.held_cases import MODERATOR
+from gateway.settlement.settle import Projection, project
+from policies.readable_windows import readable_windows
+from policies.vocabulary import State
+
+AT_ONCE: Final = 4
+"""Steps that are made before a moderator has an answer. A steward goes on with the others."""
+
+NAMED: Final = 100
+"""Boards and podiums of a preview that are named; all are counted."""
+
+FORGOTTEN: Final = 1_000
+"""Items of an abandoned batch that one step removes."""
+
+ON_BOARDS: Final = "boards"
+"""The beginning of the place of a batch that is compared with podiums, board by board."""
+
+
+class BatchSteps:
+    """Works on batches. Its methods raise LedgerUnavailable; what was done by then stays.
+
+    The catalogue of an edge does not know deleted boards: `is_edge` leaves batches with such to stewards.
+    """
+
+    def __init__(
+        self, ledger: Ledger, index: Projection, catalogue: Catalogue, *, clock: Clock, is_edge: bool = False
+    ) -> None:
+        self._ledger = ledger
+        self._index = index
+        self._catalogue = catalogue
+        self._clock = clock
+        self._is_edge = is_edge
+
+    async def follow(self, batch_id: str, *, steps: int = AT_ONCE) -> Batch | None:
+        """Make up to some steps, and return the batch as it is then; None once it is forgotten."""
+        for _ in range(steps):
+            if not await self.step(batch_id):
+                break
+        return await self._ledger.read(batches.batch(batch_id), ReadKind.MODERATION)
+
+    async def step(self, batch_id: str) -> bool:
+        """Make one step, and return whether the next is due."""
+        batch = await self._ledger.read(batches.batch(batch_id), ReadKind.MODERATION)
+        if batch is None or not has_work(batch, now_ms=self._clock()):
+            return False
+        match batch.state:
+            case BatchState.SELECTING if batch.selection:
+                await self._preview(batch)
+            case BatchState.APPLYING | BatchState.REVERSING:
+                return await self._decide(batch)
+            case _:
+                await self._ledger.write(_let_go(batch, now_ms=self._clock()))
+        return True
+
+    async def _preview(self, batch: Batch) -> None:
+        if batch.place and batch.place[0] == ON_BOARDS:
+            return await self._compare(batch, batch.place[1])
+        selection = selection_of(batch)
+        selected = await self._ledger.read(next_slice(selection, batch.place), ReadKind.MODERATION)
+        await self._ledger.write(_take(batch, selected, now_ms=self._clock()))
+        return None
+
+    async def _compare(self, batch: Batch, after: str) -> None:
+        """Compare the items on the next board with its podiums, or end the preview."""
+        name = await self._ledger.read(_next_board(batch, after), ReadKind.MODERATION)
+        if name is None:
+            now_ms = self._clock()
+            preview = entered(
+                batch, BatchState.PREVIEWED, now_ms=now_ms, due_at_ms=now_ms + KEPT_MS, place=()
+            )
+            return await self._ledger.write(_store(batch, preview))
+        items, in_cases = await self._ledger.read(self._on_board(batch, name), ReadKind.MODERATION)
+        found = {"board": name, "items": items}
+        podiums = await self._podiums(batch, name)
+        compared = replace(
+            batch, place=(ON_BOARDS, name), preview=_with_board(batch.preview, found, podiums, in_cases)
+        )
+        return await self._ledger.write(_store(batch, compared))
+
+    def _on_board(self, batch: Batch, name: str) -> Operation[tuple[int, int]]:
+        moderator = batch.actor.removeprefix(MODERATOR)
+        return batches.on_board(batch.batch_id, name, moderator=moderator, now_ms=self._clock())
+
+    async def _podiums(self, batch: Batch, name: str) -> list[str]:
+        """Return the windows of a board whose podium the batch would change."""
+        board, move = await self._catalogue.board(name), move_of(batch)
+        if board is None or State.PROMOTED not in (move.from_state, move.to_state):
+            return []
+        windows = readable_windows(board.policy, self._clock())
+        begins = move.to_state is State.PROMOTED
+        changes = podiums_changed(batch.batch_id, board.ranking, windows, begins_to_count=begins)
+        return await self._ledger.read(changes, ReadKind.MODERATION)
+
+    async def _decide(self, batch: Batch) -> bool:
+        board, seq = batch.place
+        items = await self._ledger.read(
+            batches.items_of(batch.batch_id, (board, seq), count=SLICE), ReadKind.MODERATION
+        )
+        names = {item.board for item in items}
+        boards = await self._catalogue.boards(names)
+        if self._is_edge and len(boards) < len(names):
+            return False
+        changes = await self._ledger.write(decide_slice(batch, items, boards, now_ms=self._clock()))
+        reach(Point.AFTER_SETTLE)
+        for name, changes_of_board in changes.items():
+            if changes_of_board:
+                await project(self._ledger, self._index, boards[name], changes_of_board)
+        return True
+
+
+def selection_of(batch: Batch) -> Selection:
+    """Return the selection of a moderator's batch."""
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in batch.selection.items()
+    }
+    return Selection(state=move_of(batch).from_state, scopes=batch.scopes, upto=batch.begin_seq, **values)
+
+
+def _take(batch: Batch, selected: SelectedSlice, *, now_ms: int) -> Operation[None]:
+    """Store the items of a slice, as far as the batch may have them, and where the selection goes on."""
+    count = batch.items + len(selected.items)
+    taken = replace(batch, looked_at=batch.looked_at + selected.looked_at, items=count)
+    if selected.place is not None:
+        taken = replace(taken, place=selected.place)
+    elif count > LIMIT:
+        taken = entered(taken, BatchState.REFUSED, now_ms=now_ms, due_at_ms=now_ms + KEPT_MS, place=())
+    else:
+        taken = replace(taken, place=(ON_BOARDS, ""))
+
+    async def work(tx: Transaction) -> None:
+        if await _is_unchanged(tx, batch):
+            await batches.add_items(tx, batch.batch_id, selected.items[: max(0, LIMIT - batch.items)])
+            await batches.change(tx, taken)
+
+    return work
+
+
+def _store(batch: Batch, changed: Batch) -> Operation[None]:
+    async def work(tx: Transaction) -> None:
+        if await _is_unchanged(tx, batch):
+            await batches.change(tx, changed)
+
+    return work
+
+
+async def _is_unchanged(tx: Transaction, batch: Batch) -> bool:
+    """Return whether no other process went on with a batch since it was read, and nobody turned it round."""
+    now = await batches.load_batch(tx, batch.batch_id)
+    return now is not None and (now.version, now.place) == (batch.version, batch.place)
+
+
+def _next_board(batch: Batch, after: str) -> Operation[str | None]:
+    async def work(tx: Transaction) -> str | None:
+        return await batches.next_board(tx, batch.batch_id, after)
+
+    return work
+
+
+def _with_board(
+    preview: Mapping[str, Any], found: Mapping[str, Any], windows: list[str], in_cases: int
+) -> dict[str, Any]:
+    """Return a preview with one more board: those with most items are named, and the first podiums."""
+    boards = [*preview.get("boards", ()), found]
+    podiums = [*preview.get("podiums", ()), *({"board": found["board"], "window": each} for each in windows)]
+    return {
+        **preview,
+        "boards": sorted(boards, key=lambda each: (-each["items"], each["board"]))[:NAMED],
+        "in_cases": preview.get("in_cases", 0) + in_cases,
+        "board_count": preview.get("board_count", 0) + 1,
+        "podiums": podiums[:NAMED],
+        "podium_count": preview.get("podium_count", 0) + len(windows),
+    }
+
+
+def _let_go(batch: Batch, *, now_ms: int) -> Operation[None]:
+    """Remove the next items of a batch that was abandoned or has expired, and at last itself."""
+
+    async def work(tx: Transaction) -> None:
+        if not await _is_unchanged(tx, batch):
+            return
+        items = await batches.load_items(tx, batch.batch_id, FIRST, count=FORGOTTEN)
+        await batches.remove_items(tx, batch.batch_id, items)
+        if len(items) < FORGOTTEN:
+            await batches.forget(tx, batch.batch_id)
+        elif batch.state is not BatchState.ABANDONED:
+            await batches.change(tx, entered(batch, BatchState.ABANDONED, now_ms=now_ms, due_at_ms=now_ms))
+
+    return work

@@ -1,0 +1,336 @@
+"""Batches: what was previewed is decided in slices, each of them one transaction, and reversed likewise.
+
+A batch decides only on what its preview shows: an item with a newer event is left as it is. A steward goes
+on with what a process left, wherever that was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from gateway.ledger import queries
+from gateway.ledger.judgement.expiry import UNDO_DAYS, UNDO_MS
+from gateway.ledger.moderation import batches
+from gateway.ledger.moderation.batches import BATCH, FIRST, Batch, BatchItem, BatchState, ItemOutcome
+from gateway.ledger.transaction import Operation, Transaction
+from gateway.settlement.case_decisions import CaseRequest, decide_theirs
+from gateway.settlement.held_cases import MODERATOR
+from gateway.settlement.settle import Decision, SettledDecision, decide, fold
+from gateway.shared_records import Change
+from policies.decision_codes import DecisionKind
+from policies.errors import CaseOvertaken, StateConflict
+from policies.loader import Board
+from policies.vocabulary import REMARKS, Reason, State
+
+LIMIT: Final = 10_000
+"""Most submissions that a moderator's batch selects."""
+
+SLICE: Final = 100
+"""Items of one transaction, which other writes wait for."""
+
+KEPT_MS: Final = 86_400_000
+"""The time for which a preview is kept."""
+
+PREVIEWED: Final = 2
+"""The version of every preview."""
+
+
+class BatchMove(NamedTuple):
+    """What a batch makes of its submissions: from a state to another, for a reason."""
+
+    from_state: State
+    to_state: State
+    reason: Reason
+
+
+MOVES: Final[Mapping[DecisionKind, BatchMove]] = {
+    DecisionKind.APPROVE: BatchMove(State.HELD, State.PROMOTED, Reason.APPROVED),
+    DecisionKind.REJECT: BatchMove(State.HELD, State.REJECTED, Reason.REJECTED_BY_MODERATOR),
+    DecisionKind.REVOKE: BatchMove(State.PROMOTED, State.REVOKED, Reason.REVOKED_BY_MODERATOR),
+    DecisionKind.REINSTATE: BatchMove(State.REVOKED, State.PROMOTED, Reason.REINSTATED),
+}
+"""What moderators can decide on many submissions at once."""
+
+_REVERSED: Final = {Reason.REVERIFIED_OTHERWISE: Reason.REVERIFICATION_UNDONE}
+"""Reasons of reversals that do not bring back the reason from before."""
+
+
+_ABANDONED_FROM: Final = frozenset({BatchState.SELECTING, BatchState.PREVIEWED, BatchState.REFUSED})
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOutcome:
+    """A batch as it is stored now, and whether this request changed it."""
+
+    batch: Batch
+    is_new: bool
+
+
+def batch_id_of(actor: str, operation: str) -> str:
+    """Return the id of the batch of an operation, which no other moderator's operation has."""
+    return hashlib.sha256(f"{actor}\n{operation}".encode()).hexdigest()[:24]
+
+
+def move_of(batch: Batch) -> BatchMove:
+    """Return what a batch makes of its submissions."""
+    return MOVES[DecisionKind(batch.action)]._replace(reason=batch.reason)
+
+
+def begin(new: Batch) -> Operation[BatchOutcome]:
+    """Store a new batch, unless it is stored."""
+
+    async def work(tx: Transaction) -> BatchOutcome:
+        if stored := await batches.load_batch(tx, new.batch_id):
+            return BatchOutcome(stored, is_new=False)
+        begun = replace(new, begin_seq=await queries.newest_seq()(tx))
+        await batches.add(tx, begun)
+        return BatchOutcome(begun, is_new=True)
+
+    return work
+
+
+def put_items(batch_id: str, items: Sequence[BatchItem], *, now_ms: int) -> Operation[None]:
+    """Add items to a batch that an operator fills, instead of those that it has of these submissions."""
+
+    async def work(tx: Transaction) -> None:
+        batch = await batches.load_batch(tx, batch_id)
+        assert batch is not None
+        await batches.remove_items(tx, batch_id, items)
+        await batches.add_items(tx, batch_id, items)
+        count = sum((await batches.counts_of(batch_id)(tx)).values())
+        await batches.change(tx, replace(batch, items=count, due_at_ms=now_ms + KEPT_MS))
+
+    return work
+
+
+def apply(
+    batch_id: str, *, version: int | None, by: str, now_ms: int, not_players: Sequence[str] = ()
+) -> Operation[BatchOutcome]:
+    """Have a batch decided by `by`, but for submissions of `not_players`.
+
+    `version` is that of the preview; None for whoever filled the batch. Raises CaseOvertaken if the batch has
+    another, and StateConflict if it is no preview.
+    """
+
+    async def work(tx: Transaction) -> BatchOutcome:
+        batch = await _load(tx, batch_id)
+        if version is None:
+            return await _begun(tx, batch, BatchState.APPLYING, now_ms, decided_by=by)
+        is_applied = batch.state in (BatchState.APPLYING, BatchState.APPLIED)
+        if is_applied and (version, by) == (PREVIEWED, batch.decided_by):
+            return BatchOutcome(batch, is_new=False)
+        if version != batch.version:
+            raise CaseOvertaken
+        if batch.state is not BatchState.PREVIEWED:
+            raise StateConflict(f"the batch is {batch.state.value}, not {BatchState.PREVIEWED.value}")
+        theirs = {"decided_by": by, "preview": _for(batch, not_players)}
+        return await _begun(tx, batch, BatchState.APPLYING, now_ms, **theirs)
+
+    return work
+
+
+def reverse(
+    batch_id: str, *, by: str, now_ms: int, not_players: Sequence[str] = ()
+) -> Operation[BatchOutcome]:
+    """Have what a batch decided reversed by `by`, but for submissions of `not_players`.
+
+    Raises StateConflict unless it was applied, at least in part, and not too long ago for cases to be held
+    again.
+    """
+
+    async def work(tx: Transaction) -> BatchOutcome:
+        batch = await _load(tx, batch_id)
+        if batch.state in (BatchState.REVERSING, BatchState.REVERSED):
+            return BatchOutcome(batch, is_new=False)
+        if batch.state not in (BatchState.APPLYING, BatchState.APPLIED):
+            raise StateConflict(f"the batch is {batch.state.value}, not {BatchState.APPLIED.value}")
+        if move_of(batch).from_state is State.HELD and now_ms - batch.changed_at_ms > UNDO_MS:
+            raise StateConflict(f"the batch is older than {UNDO_DAYS} days")
+        theirs = {"reversed_by": by, "preview": _for(batch, not_players)}
+        return await _begun(tx, batch, BatchState.REVERSING, now_ms, **theirs)
+
+    return work
+
+
+def abandon(batch_id: str, *, now_ms: int) -> Operation[BatchOutcome]:
+    """Let a batch go before it is applied. Raises StateConflict once it is."""
+
+    async def work(tx: Transaction) -> BatchOutcome:
+        batch = await _load(tx, batch_id)
+        if batch.state is BatchState.ABANDONED:
+            return BatchOutcome(batch, is_new=False)
+        if batch.state not in _ABANDONED_FROM:
+            raise StateConflict(f"the batch is {batch.state.value}; reverse it instead")
+        return await _begun(tx, batch, BatchState.ABANDONED, now_ms)
+
+    return work
+
+
+def _for(batch: Batch, not_players: Sequence[str]) -> dict[str, Any]:
+    """Return the preview of a batch with the players of whoever turns it."""
+    return {**batch.preview, "not_players": sorted(not_players)}
+
+
+async def _load(tx: Transaction, batch_id: str) -> Batch:
+    batch = await batches.load_batch(tx, batch_id)
+    if batch is None:
+        raise StateConflict("there is no such batch any more")
+    return batch
+
+
+async def _begun(
+    tx: Transaction, batch: Batch, state: BatchState, now_ms: int, **changes: Any
+) -> BatchOutcome:
+    """Store that the work of a state begins."""
+    changed = entered(batch, state, now_ms=now_ms, due_at_ms=now_ms, place=FIRST, **changes)
+    await batches.change(tx, changed)
+    return BatchOutcome(changed, is_new=True)
+
+
+def entered(
+    batch: Batch, state: BatchState, *, now_ms: int, due_at_ms: int | None = None, **changes: Any
+) -> Batch:
+    """Return a batch in its next state."""
+    times: dict[str, Any] = {"changed_at_ms": now_ms, "due_at_ms": due_at_ms}
+    return replace(batch, state=state, version=batch.version + 1, **times, **changes)
+
+
+def has_work(batch: Batch, *, now_ms: int) -> bool:
+    """Return whether there is something to be done with a batch now."""
+    return batch.due_at_ms is not None and batch.due_at_ms <= now_ms
+
+
+def decide_slice(
+    batch: Batch, items: Sequence[BatchItem], boards: Mapping[str, Board], *, now_ms: int
+) -> Operation[Mapping[str, list[Change]]]:
+    """Decide on the next items of a batch, or reverse them; return the changes by the board that was played.
+
+    `items` are those behind the batch's place. The batch ends with the slice that has none left.
+    """
+    decide_items = _apply_items if batch.state is BatchState.APPLYING else _reverse_items
+
+    async def work(tx: Transaction) -> Mapping[str, list[Change]]:
+        now = await batches.load_batch(tx, batch.batch_id)
+        if now is None or (now.version, now.place) != (batch.version, batch.place):
+            return {}  # another process went on, or somebody turned it round
+        outcomes: list[BatchItem] = []
+        changes: dict[str, list[Change]] = {}
+        for name in dict.fromkeys(item.board for item in items):
+            of_board = [item for item in items if item.board == name]
+            if name not in boards:
+                outcomes += _without_policy(batch, of_board)
+                continue
+            decided = await decide_items(tx, batch, boards[name], of_board, now_ms)
+            outcomes += [item for item, _ in decided]
+            changes[name] = await fold(tx, boards[name], [each for _, each in decided if each is not None])
+        await batches.set_outcomes(tx, batch.batch_id, outcomes)
+        await batches.change(tx, _behind(batch, items, now_ms))
+        return changes
+
+    return work
+
+
+_Decided = tuple[BatchItem, SettledDecision | None]
+
+
+def _behind(batch: Batch, items: Sequence[BatchItem], now_ms: int) -> Batch:
+    """Return the batch behind a slice, which is over if the slice was not full."""
+    if len(items) == SLICE:
+        return replace(batch, place=items[-1].place)
+    over = BatchState.APPLIED if batch.state is BatchState.APPLYING else BatchState.REVERSED
+    return entered(batch, over, now_ms=now_ms, place=())
+
+
+def _without_policy(batch: Batch, items: Sequence[BatchItem]) -> list[BatchItem]:
+    """Return what becomes of items on a board that has no policy: nothing is decided there."""
+    if batch.state is BatchState.APPLYING:
+        return [item._replace(outcome=ItemOutcome.BARRED.value) for item in items if _waits(item)]
+    return [item._replace(outcome=ItemOutcome.KEPT.value) for item in items if _is_decided(item)]
+
+
+def _waits(item: BatchItem) -> bool:
+    return item.outcome == ItemOutcome.WAITING
+
+
+def _is_decided(item: BatchItem) -> bool:
+    return item.outcome == ItemOutcome.DECIDED
+
+
+async def _apply_items(
+    tx: Transaction, batch: Batch, board: Board, items: Sequence[BatchItem], now_ms: int
+) -> list[_Decided]:
+    decided: list[_Decided] = []
+    for item in filter(_waits, items):
+        settled = await _settle(tx, board, batch, _decision(batch, item, now_ms))
+        decided.append(_outcome(item, settled, ItemOutcome.DECIDED, ItemOutcome.OVERTAKEN))
+    return decided
+
+
+async def _reverse_items(
+    tx: Transaction, batch: Batch, board: Board, items: Sequence[BatchItem], now_ms: int
+) -> list[_Decided]:
+    decided: list[_Decided] = []
+    for item in filter(_is_decided, items):
+        settled = await _settle(tx, board, batch, await _reversal(tx, batch, item, now_ms))
+        decided.append(_outcome(item, settled, ItemOutcome.REVERSED, ItemOutcome.KEPT))
+    return decided
+
+
+async def _settle(
+    tx: Transaction, board: Board, batch: Batch, decision: Decision
+) -> SettledDecision | StateConflict:
+    """Store a decision on an item: a moderator's only as far as it is theirs to make."""
+    if not decision.actor.startswith(MODERATOR):
+        return await decide(tx, board, decision)
+    own_players = frozenset(batch.preview.get("not_players", ()))
+    request = CaseRequest(decision, own_players, may_overrule=True)
+    return await decide_theirs(tx, board, request, is_one_of_many=True)
+
+
+def _outcome(
+    item: BatchItem, settled: SettledDecision | StateConflict, done: ItemOutcome, overtaken: ItemOutcome
+) -> _Decided:
+    """Return an item with what became of it, and its decision if there is one."""
+    if isinstance(settled, SettledDecision):
+        seq = settled.seq if done is ItemOutcome.DECIDED else item.decided_seq
+        return item._replace(outcome=done.value, decided_seq=seq), settled
+    is_barred = not isinstance(settled, CaseOvertaken) and done is ItemOutcome.DECIDED
+    return item._replace(outcome=(ItemOutcome.BARRED if is_barred else overtaken).value), None
+
+
+def _decision(batch: Batch, item: BatchItem, now_ms: int) -> Decision:
+    move = move_of(batch)
+    return Decision(
+        item.submission_id,
+        move.to_state,
+        batch.decided_by,
+        move.reason,
+        now_ms,
+        frozenset({move.from_state}),
+        detail={**batch.detail, BATCH: batch.batch_id, **orjson.loads(item.detail)},
+        newest_event=item.newest_event,
+    )
+
+
+async def _reversal(tx: Transaction, batch: Batch, item: BatchItem, now_ms: int) -> Decision:
+    """Return the decision that brings back what an item was before its batch."""
+    history = await queries.history_of(item.submission_id)(tx)
+    before = [event for event in history if event["seq"] < item.decided_seq]
+    [own] = [event for event in history if event["seq"] == item.decided_seq]
+    reasons = (Reason(event["reason"]) for event in reversed(before))
+    was = next(reason for reason in reasons if reason not in REMARKS)
+    return Decision(
+        item.submission_id,
+        State(own["from"]),
+        batch.reversed_by,
+        _REVERSED.get(Reason(own["reason"]), was),
+        now_ms,
+        frozenset({State(own["to"])}),
+        detail={BATCH: batch.batch_id, "undoes": item.decided_seq},
+        newest_event=item.decided_seq,
+    )

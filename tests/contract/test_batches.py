@@ -1,0 +1,311 @@
+"""Batches on every ledger: what was previewed is decided, no more and no less, and all of it can be reversed."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.ledger.ledger import Ledger
+from gateway.ledger.moderation import selections
+from gateway.ledger.moderation.batches import BatchState
+from gateway.runtime import failpoints
+from gateway.runtime.failpoints import Point, Unforeseen
+from gateway.settlement import batch_steps, batches
+from gateway.settlement.batches import abandon, apply, begin, reverse
+from gateway.steward.batch_keeping import BatchKeeper
+from policies.choices import Operator
+from policies.decision_codes import DecisionKind
+from policies.errors import CaseOvertaken, StateConflict
+from policies.loader import Board
+from policies.vocabulary import State
+from tests.support import boards
+from tests.support.batching import MODERATOR, Boards, Desk, a_batch, decided, submitted
+from tests.support.ledger import NOON_MS
+from tests.support.sealed import Nowhere
+from tests.support.stores import Store, open_in
+
+STANDINGS = (
+    'SELECT board, "window", player, score, achieved_at_ms, achieved_seq, submission_id, order_value, member '
+    'FROM standings WHERE score IS NOT NULL ORDER BY board, "window", order_value, member'
+)
+BASELINES = (
+    "SELECT board, player, count, total, total_of_squares, recent, lowest, highest FROM baselines "
+    "WHERE count > 0 ORDER BY board, player"
+)
+STATES = "SELECT submission_id, state, reason FROM submissions ORDER BY seq"
+BEFORE = {
+    DecisionKind.APPROVE: State.HELD,
+    DecisionKind.REJECT: State.HELD,
+    DecisionKind.REVOKE: State.PROMOTED,
+    DecisionKind.REINSTATE: State.REVOKED,
+}
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Board:
+    return boards.board(tmp_path / "policies")
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Board:
+    return boards.board(tmp_path / "others", "other", operator=Operator.SUM.value)
+
+
+async def ready(ledger: Ledger, board: Board, kind: DecisionKind, runs: list[tuple[str, str, int]]) -> None:
+    """Runs in the state that a kind of decision takes."""
+    state = BEFORE[kind]
+    if state is State.REVOKED:
+        await submitted(ledger, board, runs, to_state=State.PROMOTED)
+        await decided(ledger, board, [name for name, _, _ in runs], State.REVOKED)
+    else:
+        await submitted(ledger, board, runs, to_state=state)
+
+
+@pytest.mark.parametrize("kind", BEFORE)
+async def test_a_batch_decides_what_was_previewed_whatever_others_decide_meanwhile(
+    store: Store, board: Board, other: Board, kind: DecisionKind, monkeypatch: pytest.MonkeyPatch
+):
+    """Others decide before it and between its slices, and new runs come: those are left, and reversing brings back all."""
+    monkeypatch.setattr(batches, "SLICE", 3)
+    monkeypatch.setattr(batch_steps, "SLICE", 3)
+    monkeypatch.setattr(selections, "SCANNED", 4)
+    drawn = random.Random(kind.value)
+    move = batches.MOVES[kind]
+    runs = [(f"run{at}", f"p{at % 5}", drawn.randrange(100)) for at in range(20)]
+    async with open_in(store) as ledger:
+        desk = Desk(ledger, {"tiny": board, "other": other})
+        await submitted(ledger, board, [("base", "zoe", 50)], to_state=State.PROMOTED)
+        for on, some in ((board, runs[:12]), (other, runs[12:])):
+            await ready(ledger, on, kind, some)
+        chosen = "base" if kind is DecisionKind.REVOKE else None
+        batch = await desk.previewed(a_batch("one", kind))
+        selected = {item.submission_id for item in await desk.items("one")}
+        assert (BatchState.PREVIEWED, {name for name, _, _ in runs} | {chosen} - {None}) == (
+            batch.state,
+            selected,
+        )
+        assert {"tiny", "other"} == {each["board"] for each in batch.preview["boards"]}
+
+        # Others decide on some before the batch begins, and on some behind its first slices; and runs come.
+        there_and_back = (
+            (move.to_state, move.from_state)
+            if move.to_state is not State.REJECTED
+            else (State.REJECTED, State.HELD)
+        )
+        early, late = drawn.sample(runs[:3], 1), [runs[11], runs[15]]
+        for name, _, _ in early:
+            for state in there_and_back:
+                await decided(ledger, board, [name], state)
+        await ready(ledger, board, kind, [("new", "p1", 99)])
+        before = {row[0]: row for row in await store.sql(STATES)}
+        standings = [await store.sql(STANDINGS), await store.sql(BASELINES)]
+        await ledger.write(apply("one", version=batch.version, by=MODERATOR, now_ms=NOON_MS))
+        assert await desk.steps.step("one")
+        items = await desk.items("one")
+        assert 3 == sum(item.outcome != "waiting" for item in items)
+        for (name, _, _), on in zip(late, (board, other), strict=True):
+            for state in there_and_back:
+                await decided(ledger, on, [name], state)
+        batch = await desk.settled("one")
+
+        overtaken = {name for name, _, _ in [*early, *late]}
+        outcomes = await desk.outcomes("one")
+        assert BatchState.APPLIED is batch.state
+        assert {name: "overtaken" if name in overtaken else "decided" for name in selected} == outcomes
+        after = {row[0]: row for row in await store.sql(STATES)}
+        for name, row in after.items():
+            is_decided = outcomes.get(name) == "decided"
+            assert (move.to_state if is_decided else before[name][1]) == row[1], name
+        events = await store.sql(
+            f"SELECT submission_id FROM events WHERE actor = '{MODERATOR}' AND detail LIKE '%\"batch\":\"one\"%'"
+        )
+        assert sorted(selected - overtaken) == sorted(name for (name,) in events)
+
+        batch = await desk.reverse(batch)
+        assert BatchState.REVERSED is batch.state
+        assert {"reversed", "overtaken"} == set((await desk.outcomes("one")).values())
+        reasons = {row[0]: row for row in await store.sql(STATES)}
+        assert {name: row for name, row in before.items() if name not in overtaken} == {
+            name: row for name, row in reasons.items() if name not in overtaken
+        }
+        assert standings == [await store.sql(STANDINGS), await store.sql(BASELINES)]
+
+
+POINTS = (Point.INSIDE_SETTLE, Point.AFTER_SETTLE, Point.AFTER_PROJECT)
+
+
+@pytest.mark.parametrize("point", POINTS)
+async def test_what_a_process_left_when_it_died_a_steward_finishes(
+    store: Store, board: Board, point: Point, monkeypatch: pytest.MonkeyPatch
+):
+    """At each point, in deciding and in reversing: every item once, and all back."""
+    monkeypatch.setattr(batches, "SLICE", 3)
+    monkeypatch.setattr(batch_steps, "SLICE", 3)
+    async with open_in(store) as ledger:
+        desk = Desk(ledger, {"tiny": board})
+        await submitted(
+            ledger, board, [(f"run{at}", f"p{at % 3}", at) for at in range(7)], to_state=State.PROMOTED
+        )
+        before = await store.sql(STANDINGS)
+        catalogue: Any = Boards({"tiny": board})
+        steward = BatchKeeper(ledger, Nowhere(), catalogue, clock=lambda: NOON_MS)  # type: ignore[arg-type]
+        batch = await desk.previewed(a_batch("one", DecisionKind.REVOKE))
+        for begun in (
+            apply("one", version=batch.version, by=MODERATOR, now_ms=NOON_MS),
+            reverse("one", by=MODERATOR, now_ms=NOON_MS),
+        ):
+            await ledger.write(begun)
+            for _ in range(2):
+                failpoints.arm(point, _die)
+                with pytest.raises(Unforeseen):
+                    await desk.steps.step("one")
+            failpoints.disarm()
+            while await steward.step():
+                pass
+        counts = await store.sql('SELECT count(*) FROM events WHERE detail LIKE \'%"batch":"one"%\'')
+        assert [(14,)] == counts
+        assert ["reversed"] * 7 == list((await desk.outcomes("one")).values())
+        assert before == await store.sql(STANDINGS)
+
+
+def _die() -> None:
+    raise Unforeseen
+
+
+async def test_a_selection_takes_what_is_asked_for_and_nothing_beside(
+    store: Store, board: Board, other: Board
+):
+    """By board, player, key, build, time, reason and all of them; what is in another state is never taken."""
+    async with open_in(store) as ledger:
+        desk = Desk(ledger, {"tiny": board, "other": other})
+        await submitted(ledger, board, [("a", "ada", 1), ("b", "bob", 2)], to_state=State.PROMOTED)
+        await submitted(
+            ledger,
+            other,
+            [("c", "ada", 3)],
+            to_state=State.PROMOTED,
+            credential="server:eu-1",
+            build="tiny-2",
+            at_ms=NOON_MS + 5,
+        )
+        await submitted(ledger, other, [("d", "ada", 3)], to_state=State.HELD)
+        wanted: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+            "abc": ((), {}),
+            "ab": (("tiny",), {}),
+            "c": (("other",), {}),
+            "ac": ((), {"player": "ada"}),
+            "a": (("tiny",), {"player": "ada"}),
+            "c ": ((), {"key": "eu-1"}),
+            "c  ": ((), {"build": "tiny-2"}),
+            "c   ": ((), {"received_since_ms": NOON_MS + 1}),
+            "ab ": ((), {"achieved_until_ms": NOON_MS + 5}),
+            "": ((), {"reason": "trusted"}),
+            "abc ": ((), {"reason": "verified"}),
+            "b": ((), {"not_players": ["ada"]}),
+        }  # fmt: skip
+        for ids, (scopes, selection) in wanted.items():
+            name = f"batch{ids}"
+            await desk.previewed(a_batch(name, DecisionKind.REVOKE, *scopes, **selection))
+            assert list(ids.strip()) == sorted(item.submission_id for item in await desk.items(name)), ids
+
+
+async def test_a_preview_names_the_podiums_that_change(store: Store, board: Board, other: Board):
+    """Those of which somebody falls or on which somebody comes; a run behind the third changes none."""
+    async with open_in(store) as ledger:
+        desk = Desk(ledger, {"tiny": board, "other": other})
+        runs = [("a", "ada", 9), ("b", "bob", 8), ("c", "cyd", 7), ("d", "dan", 6), ("e", "ada", 5)]
+        await submitted(ledger, board, runs, to_state=State.PROMOTED, at_ms=NOON_MS)
+        windows = {"alltime", "daily:20251120", "weekly:2025W47", "monthly:202511"}
+        for player, expected in (("dan", set()), ("cyd", windows)):
+            batch = await desk.previewed(a_batch(player, DecisionKind.REVOKE, player=player))
+            assert expected == {each["window"] for each in batch.preview["podiums"]}
+        await submitted(ledger, board, [("f", "eve", 5), ("g", "ada", 8)], to_state=State.HELD)
+        none = await desk.previewed(a_batch("none", DecisionKind.APPROVE))
+        rejected = await desk.previewed(a_batch("rejected", DecisionKind.REJECT))
+        await submitted(ledger, board, [("h", "eve", 8)], to_state=State.HELD)
+        some = await desk.previewed(a_batch("some", DecisionKind.APPROVE))
+        assert (0, 0, 4) == tuple(each.preview["podium_count"] for each in (none, rejected, some))
+        # On a board of sums a second run of somebody's adds up.
+        others = [(f"other-{name}", player, points) for name, player, points in runs]
+        await submitted(ledger, other, others, to_state=State.PROMOTED)
+        await submitted(ledger, other, [("i", "dan", 1), ("j", "dan", 1)], to_state=State.HELD)
+        added = await desk.previewed(a_batch("added", DecisionKind.APPROVE, "other"))
+        assert windows == {each["window"] for each in added.preview["podiums"]}
+
+
+async def test_a_preview_of_too_many_is_refused_and_let_go(
+    store: Store, board: Board, monkeypatch: pytest.MonkeyPatch
+):
+    """It says how many there are; it cannot be applied, and after a day nothing is left of it, as of what was abandoned."""
+    monkeypatch.setattr(batch_steps, "LIMIT", 3)
+    monkeypatch.setattr(batch_steps, "FORGOTTEN", 2)
+    async with open_in(store) as ledger:
+        desk = Desk(ledger, {"tiny": board})
+        await submitted(
+            ledger, board, [(f"run{at}", f"p{at}", at) for at in range(5)], to_state=State.PROMOTED
+        )
+        batch = await desk.previewed(a_batch("one", DecisionKind.REVOKE))
+        assert (BatchState.REFUSED, 5, 3) == (batch.state, batch.items, len(await desk.items("one")))
+        with pytest.raises(StateConflict):
+            await desk.apply(batch)
+        fine = await desk.previewed(a_batch("two", DecisionKind.REVOKE, player="p1"))
+        await desk.previewed(a_batch("three", DecisionKind.REVOKE, player="p2"))
+        await ledger.write(abandon("three", now_ms=NOON_MS))
+        with pytest.raises(StateConflict):
+            await ledger.write(reverse("two", by=MODERATOR, now_ms=NOON_MS))
+        await desk.steps.follow("three")
+        assert [("one",), ("two",)] == await store.sql("SELECT batch_id FROM batches ORDER BY 1")
+        desk.now_ms += batches.KEPT_MS
+        for name in ("one", "two"):
+            await desk.steps.follow(name, steps=10)
+        for table in ("batches", "batch_items"):
+            assert [(0,)] == await store.sql(f"SELECT count(*) FROM {table}")
+        with pytest.raises(StateConflict):
+            await desk.apply(fine)
+        assert [(5,)] == await store.sql("SELECT count(*) FROM submissions WHERE state = 'promoted'")
+
+
+async def test_only_the_preview_that_somebody_saw_is_applied_and_once(store: Store, board: Board):
+    """Another version is refused, the same again changes nothing, and what is reversed half way stays so."""
+    async with open_in(store) as ledger:
+        desk = Desk(ledger, {"tiny": board})
+        await submitted(ledger, board, [("a", "ada", 1)], to_state=State.PROMOTED)
+        new = a_batch("one", DecisionKind.REVOKE)
+        assert [True, False] == [(await ledger.write(begin(new))).is_new for _ in range(2)]
+        with pytest.raises(CaseOvertaken):
+            await ledger.write(apply("one", version=2, by=MODERATOR, now_ms=NOON_MS))
+        batch = await desk.settled("one")
+        with pytest.raises(CaseOvertaken):
+            await ledger.write(apply("one", version=1, by=MODERATOR, now_ms=NOON_MS))
+        begun = [
+            (await ledger.write(apply("one", version=2, by=MODERATOR, now_ms=NOON_MS))).is_new
+            for _ in range(2)
+        ]
+        assert [True, False] == begun
+        with pytest.raises(StateConflict):
+            await ledger.write(abandon("one", now_ms=NOON_MS))
+        assert BatchState.REVERSED is (await desk.reverse(batch)).state
+        assert {"a": "waiting"} == await desk.outcomes("one")
+        assert [(0,)] == await store.sql("SELECT count(*) FROM events WHERE detail LIKE '%batch%'")
+
+
+async def test_F01_a_selection_looks_at_no_more_than_a_slice_at_a_time(
+    store: Store, board: Board, monkeypatch: pytest.MonkeyPatch
+):
+    """However few of them it takes; it goes on where it ended, and what came after it began is not in it."""
+    monkeypatch.setattr(selections, "SCANNED", 3)
+    async with open_in(store) as ledger:
+        desk = Desk(ledger, {"tiny": board})
+        await submitted(
+            ledger, board, [(f"run{at}", f"p{at}", at) for at in range(8)], to_state=State.PROMOTED
+        )
+        await ledger.write(begin(a_batch("one", DecisionKind.REVOKE, build="none")))
+        await submitted(ledger, board, [("late", "p9", 9)], to_state=State.PROMOTED)
+        looked = []
+        while (batch := await desk.steps.follow("one", steps=1)) and batch.state is BatchState.SELECTING:
+            looked.append(batch.looked_at)
+        assert [3, 6, 9, 9] == looked
+        assert (BatchState.PREVIEWED, 0) == (batch and batch.state, batch and batch.items)
