@@ -326,3 +326,15 @@ async def test_a_run_is_watched_in_its_case(desk: Desk, sits: Any):
     await phone.goto(f"/console/cases/{case}")
     await loaded(phone)
     assert PHONE["width"] >= await phone.evaluate(WIDTH)
+
+
+async def test_the_rows_are_read_again_and_the_focus_stays(desk: Desk, sits: Any):
+    """A case that came meanwhile is in the queue without a reload, and whoever was on a row still is."""
+    first = await desk.case("Vega", 3_330)
+    page = await sits()
+    await page.goto("/console/queue?player=" + desk.players["Vega"])
+    await page.focus(f"#case-{first}")
+    second = await desk.case("Vega", 3_340)
+    await page.evaluate("htmx.trigger('#rows', 'queue-changed')")
+    await expect(page.locator(f"#case-{second}")).to_have_text("Vega")
+    await expect(page.locator(f"#case-{first}")).to_be_focused()

@@ -3,8 +3,10 @@ const QUIET_MS = 400;
 
 /** Follow the queue if this page shows it. */
 export const listenToQueue = (notify) => {
-  const queue = document.querySelector("[data-live]");
-  if (!queue || !("EventSource" in globalThis)) return;
+  const queue = document.querySelector("#rows");
+  if (!queue) return;
+  keepFocus(queue);
+  if (!queue.dataset.live || !("EventSource" in globalThis)) return;
   const state = document.querySelector("[data-live-state]");
   const source = new EventSource(queue.dataset.live);
   let waiting = 0;
@@ -24,7 +26,6 @@ export const listenToQueue = (notify) => {
     if (source.readyState === EventSource.CLOSED) notify("The queue is not live any more; reload the page to see changes.", "bad");
   });
   addEventListener("pagehide", () => source.close());
-  keepFocus(queue);
 };
 
 /** Give the focus back to the row that had it, when its rows were read again. */
