@@ -219,7 +219,8 @@ def breaches(history: History, policies: Iterable[Policy]) -> list[str]:
     holes = [] if seqs == list(range(1, len(seqs) + 1)) else [f"events are numbered {seqs}"]
     told: dict[str, list[Told]] = defaultdict(list)
     for event in history.events:
-        told[event.submission_id].append(event)
+        if event.submission_id:  # others are of accounts, bans and boards
+            told[event.submission_id].append(event)
     chains = [f"{each}: {chain}" for each, chain in told.items() if not _is_legal(chain)]
     last = {each: chain[-1].to_state for each, chain in told.items()}
     states = [] if last == history.states() else [f"by events {last}, by state {history.states()}"]
