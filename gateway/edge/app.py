@@ -21,6 +21,7 @@ from gateway.edge.docs import pages
 from gateway.edge.http.expectation import check_expectation
 from gateway.edge.http.request import strict_query
 from gateway.edge.live.feed_request import SEATS
+from gateway.edge.live.queue_feed import QUEUE_WATCH, QueueWatch
 from gateway.edge.problems import (
     COMMON_HEADERS,
     LOGGED,
@@ -78,6 +79,7 @@ def build_app(edge: Edge) -> web.Application:
     app[EDGE] = edge
     app.on_response_prepare.append(remove_server_header)
     app[PAGES] = PageCache()
+    app[QUEUE_WATCH] = QueueWatch(edge)
     app[SEATS] = Seats(edge.settings.live_per_address, edge.settings.live_per_network)
     app[BUDGET] = ReadBudgets(edge.settings.read_budget_ms / 1000)
     for route in ROUTES:

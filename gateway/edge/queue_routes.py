@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gateway.edge.auth.moderators import Ability
+from gateway.edge.live import queue_feed
 from gateway.edge.moderation import claims, queue
 from gateway.edge.problems import ProblemType as P
 from gateway.edge.route import DURABLE, TOKEN, Caller, Route
@@ -28,6 +29,9 @@ QUEUE_ROUTES: tuple[Route, ...] = (
     Route("GET", "/v1/moderation/queue/counts", queue.count_cases, Caller.MODERATOR,
           "Count the cases that wait, by reason and board", QueueCounts, problems=(*TOKEN, *DURABLE),
           ability=Ability.READ),
+    Route("GET", "/v1/moderation/queue/live", queue_feed.follow_queue, Caller.MODERATOR,
+          "Hear of changes of the queue (Server-Sent Events)",
+          problems=(*TOKEN, *DURABLE, P.QUOTA_EXCEEDED), is_stream=True, ability=Ability.READ),
     Route("POST", "/v1/moderation/queue/next", queue.claim_next, Caller.MODERATOR,
           "Claim the next case of the queue", NextCase, problems=_NEXT, query=queue.FILTERS,
           ability=Ability.DECIDE),

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from gateway.edge.live import queue_feed
 from gateway.ledger.moderation.claims import CLAIM_MS
 from gateway.runtime.clock import rfc3339
 from policies.vocabulary import State
@@ -204,6 +205,34 @@ async def test_M02_cases_are_counted_within_reach(harness: Harness):
     assert {} == await counted("other")
     told = (await harness.get(f"{QUEUE}/counts", harness.moderator())).body
     assert rfc3339(oldest_ms) == told["oldest_at"]
+
+
+async def test_M01_M11_the_queue_is_followed_by_its_moderators_as_long_as_they_are(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """An event for each change within reach, and none for others; it ends with the token, and is for nobody else."""
+    monkeypatch.setattr(queue_feed, "LOOK_S", 0.02)
+    run = await a_held_run(harness)
+    url, token = f"{harness.url}{QUEUE}/live", harness.moderator("arcade")
+    for stranger, status in (({}, 401), ({"Authorization": f"Bearer {run.token}"}, 403)):
+        async with harness.session.get(url, headers=stranger) as refused:
+            assert status == refused.status
+    async with harness.session.get(url, headers={"Authorization": f"Bearer {token}"}) as stream:
+
+        async def told() -> bytes:
+            async with asyncio.timeout(20):
+                return await stream.content.readuntil(b"\n\n")
+
+        assert (200, b"retry: 2000\n\n", queue_feed.CHANGED) == (stream.status, await told(), await told())
+        for number, board in enumerate(("arcade", "sprint", "arcade")):
+            held = new_submission(f"r{number}", board=board, state=State.HELD)
+            await harness.edge.ledger.append(held)
+            if board == "arcade":
+                assert queue_feed.CHANGED == await told()
+        harness.clock.shift(2 * 86_400)
+        await harness.edge.ledger.append(new_submission("late", board="arcade", state=State.HELD))
+        async with asyncio.timeout(20):
+            assert b"" == (await stream.content.read()).replace(queue_feed.CHANGED, b"")
 
 
 async def test_a_cursor_is_of_one_queue(harness: Harness):

@@ -23,19 +23,21 @@ RETRY: Final = b"retry: 2000\n\n"
 """The field by which a browser reconnects after 2000 ms."""
 
 
+EVENT_STREAM: Final = {
+    **COMMON_HEADERS,
+    "Content-Type": "text/event-stream",
+    "Cache-Control": "no-store",
+    "X-Accel-Buffering": "no",
+}
+"""The headers of a stream of events."""
+
+
 async def follow_board(request: web.Request) -> web.StreamResponse:
     """Send the board's events until the listener leaves or falls too far behind."""
     edge = request.app[EDGE]
     feed_request = await feed_request_of(request, player_of(request) if wants_friends(request) else None)
     with hold_seat(request):
-        response = web.StreamResponse(
-            headers={
-                **COMMON_HEADERS,
-                "Content-Type": "text/event-stream",
-                "Cache-Control": "no-store",
-                "X-Accel-Buffering": "no",
-            }
-        )
+        response = web.StreamResponse(headers=EVENT_STREAM)
         await response.prepare(request)
         async with open_feed(edge, feed_request, "sse") as feed:
             await send_in_time(request, response.write(RETRY))

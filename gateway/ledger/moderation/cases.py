@@ -194,7 +194,7 @@ async def note_change(tx: Transaction, case: StoredCase) -> None:
 
 
 async def _count(tx: Transaction, label: str, reason: str, difference: int) -> None:
-    await tx.run(_COUNT, label=label, reason=reason, cases=difference, version=0)
+    await tx.run(_COUNT, label=label, reason=reason, cases=difference, version=1)
 
 
 def unassessed_cases(*, count: int) -> Operation[list[UnassessedCase]]:
