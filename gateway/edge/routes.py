@@ -7,7 +7,7 @@ from gateway.edge.auth.moderators import Ability
 from gateway.edge.batch_routes import BATCH_ROUTES
 from gateway.edge.health import endpoints
 from gateway.edge.live import feed_request, sse, websocket
-from gateway.edge.moderation import cases, decisions, surroundings, trail
+from gateway.edge.moderation import cases, decisions, figures, surroundings, trail
 from gateway.edge.people_routes import PEOPLE_ROUTES
 from gateway.edge.player_routes import PLAYER_ROUTES
 from gateway.edge.players import friends, joins, memberships
@@ -29,6 +29,7 @@ from gateway.edge.servers import board_operations, server_batches, server_operat
 from gateway.edge.submissions import appeals, reveals, runs, submit
 from gateway.edge.wire import board_answers, board_bodies, bodies, outcomes, read_models
 from gateway.edge.wire.moderation_decisions import Decided, NewDecision, PlayerStatement, StatementKept
+from gateway.edge.wire.moderation_figures import Figures
 from gateway.edge.wire.moderation_surroundings import CaseSurroundings
 from gateway.edge.wire.moderation_trail import TrailPageShown
 
@@ -260,6 +261,9 @@ ROUTES: tuple[Route, ...] = (
           "Export what moderators did as CSV", problems=(*_STORED, P.SCHEMA_VIOLATION), gives_octets=True,
           query=(*_TRAIL, "limit", "cursor"), ability=Ability.OVERRULE),
     *BATCH_ROUTES,
+    Route("GET", "/v1/moderation/figures", figures.show_figures, Caller.MODERATOR,
+          "Read how decisions went, and how right validators were", Figures,
+          problems=(*_STORED, P.SCHEMA_VIOLATION), query=("board", "since", "until"), ability=Ability.READ),
     *PEOPLE_ROUTES,
     *PLAYER_ROUTES,
     Route("GET", "/livez", endpoints.livez, Caller.ANYONE, "Check that the process answers",

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import chain
-from typing import Final
+from itertools import takewhile
 
 from gateway.ledger import queries
-from gateway.ledger.moderation.labels import DecisionLabel, add_label, overturn_label
+from gateway.ledger.moderation.labels import (
+    AGAINST,
+    IN_FAVOUR,
+    DecisionLabel,
+    add_label,
+    kept_findings,
+    let_stand_again,
+    overturn_label,
+)
 from gateway.ledger.records import StoredSubmission
 from gateway.ledger.transaction import Transaction
 from gateway.runtime.telemetry import label_of
@@ -16,21 +22,6 @@ from gateway.settlement.held_cases import MODERATOR
 from gateway.settlement.settle import Decision
 from policies.decision_codes import DecisionKind
 from policies.moderation import Moderation
-from policies.vocabulary import Finding, Reason, Severity
-
-_LABELLED: Final = frozenset(
-    {
-        Reason.APPROVED,
-        Reason.REJECTED_BY_MODERATOR,
-        Reason.REVOKED_BY_MODERATOR,
-        Reason.REINSTATED,
-        Reason.APPEAL_GRANTED,
-        Reason.APPEAL_DENIED,
-    }
-)
-"""Reasons of decisions that say something of a run."""
-
-_RANKS: Final = {severity: rank for rank, severity in enumerate(Severity)}
 
 
 async def label_decision(
@@ -43,18 +34,22 @@ async def label_decision(
 ) -> None:
     """Store the label of a decision whose event has this number, and mark the one that it overturns.
 
-    `history` has the events before it. An undo overturns what it undoes and says nothing of the run.
+    `history` has the events before it. An undo overturns what it undoes, lets what that had overturned stand
+    again, and says nothing of the run.
     """
     if undone := decision.detail.get("undoes"):
         await overturn_label(tx, undone, by=seq)
+        before = [event for event in history if event["seq"] <= undone]
+        for contradicted in _contradicted(before[:-1], is_in_favour=before[-1]["reason"] in IN_FAVOUR):
+            await let_stand_again(tx, contradicted, by=undone)
         return
-    if decision.reason not in _LABELLED:
+    if decision.reason not in IN_FAVOUR | AGAINST:
         return
+    for contradicted in _contradicted(history, is_in_favour=decision.reason in IN_FAVOUR):
+        await overturn_label(tx, contradicted, by=seq)
     stands = standing_event(history)
-    if decision.reason is Reason.APPEAL_GRANTED:
-        await overturn_label(tx, stands["seq"], by=seq)
     replayed = await queries.replay_findings([submission.submission_id])(tx)
-    found = chain(submission.findings, replayed.get(submission.submission_id, ()))
+    found = (*submission.findings, *replayed.get(submission.submission_id, ()))
     code = str(decision.detail["code"])
     meant = moderation.codes_of(DecisionKind(decision.detail["decision"])).get(code)
     await add_label(
@@ -66,20 +61,26 @@ async def label_decision(
             label_of(submission.board),
             submission.build,
             decision.actor.removeprefix(MODERATOR),
-            decision.reason.value,
+            decision.reason,
             code,
             meant.is_cheat if meant else None,
-            _worst(found),
+            kept_findings(found),
             (newest_appeal(history) or stands)["at_ms"],
             decision.at_ms,
         ),
     )
 
 
-def _worst(findings: chain[Finding]) -> Mapping[str, str]:
-    """Return the worst severity of each validator's findings."""
-    worst: dict[str, Severity] = {}
-    for finding in findings:
-        before = worst.get(finding.validator, finding.severity)
-        worst[finding.validator] = max(before, finding.severity, key=_RANKS.__getitem__)
-    return {validator: severity.value for validator, severity in worst.items()}
+def _contradicted(history: CaseHistory, *, is_in_favour: bool) -> list[int]:
+    """Return the events of the last decisions that say the contrary of a new one, but those undone."""
+    undone = {event["detail"].get("undoes") for event in history}
+    said = (
+        event
+        for event in reversed(history)
+        if event["reason"] in IN_FAVOUR | AGAINST and "undoes" not in event["detail"]
+    )
+    standing = (event for event in said if event["seq"] not in undone)
+    return [
+        event["seq"]
+        for event in takewhile(lambda event: (event["reason"] in IN_FAVOUR) != is_in_favour, standing)
+    ]

@@ -16,6 +16,7 @@ from tests.support.harness import Answer, Harness
 
 OF_MODERATORS = [route for route in ROUTES if route.caller is Caller.MODERATOR and not route.is_stream]
 OF_ONES_SCOPES = {
+    "/v1/moderation/figures",
     "/v1/moderation/trail",
     "/v1/moderation/trail.csv",
     "/v1/moderation/queue",

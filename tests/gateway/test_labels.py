@@ -35,7 +35,13 @@ async def ledger(store: Store) -> AsyncIterator[Ledger]:
 async def held(ledger: Ledger, run: str, at_ms: int) -> None:
     """A run that is held at a time, with some findings."""
     findings = tuple(
-        Finding(Reason.ANOMALY_PLAYER, 9.0, Expected(), severity=severity, validator=validator)
+        Finding(
+            Reason.ANOMALY_PLAYER,
+            9.0,
+            Expected(at_most=4.0, unit="sds"),
+            severity=severity,
+            validator=validator,
+        )
         for validator, severity in FOUND
     )
     new = new_submission(run, state=State.HELD, at_ms=at_ms)
@@ -43,7 +49,7 @@ async def held(ledger: Ledger, run: str, at_ms: int) -> None:
 
 
 async def make(ledger: Ledger, decision: Decision) -> int:
-    outcome = await settle_case(ledger, Nowhere(), BOARD, CaseRequest(decision))
+    outcome = await settle_case(ledger, Nowhere(), BOARD, CaseRequest(decision, may_overrule=True))
     assert isinstance(outcome, DecidedCase), outcome
     return outcome.change.seq
 
@@ -83,7 +89,9 @@ async def test_each_decision_leaves_a_label_with_what_it_says_of_the_run(ledger:
     )
     [label] = await labels(store)
     found = orjson.loads(label.pop("findings"))
-    assert {"anomaly": "flag", "velocity": "note"} == found
+    measured = ["anomaly-player", "flag", 9.0, None, 4.0, "sds"]
+    assert [["anomaly", *measured], ["anomaly", measured[0], "note", *measured[2:]]] == found[:2]
+    assert ("velocity", 3) == (found[2][0], len(found))
     assert label == {
         "seq": seq, "submission_id": "run", "board": "tiny", "label": "tiny", "build": "tiny-1", "moderator": "mara",
         "reason": "rejected-by-moderator", "code": code, "is_cheat": 1, "opened_at_ms": NOON_MS,
@@ -126,9 +134,40 @@ async def test_a_label_says_when_its_decision_was_overturned(ledger: Ledger, sto
     assert [
         (first, 0, NOON_MS, undone),
         (second, None, NOON_MS + 2, granted),
-        (denied, 1, NOON_MS + 4, None),
+        (denied, 1, NOON_MS + 4, granted),
         (granted, 0, NOON_MS + 4, None),
     ] == [
         (label["seq"], label["is_cheat"], label["opened_at_ms"], label["overturned_by"])
         for label in await labels(store)
     ]
+
+
+@on_both_ledgers
+async def test_a_decision_that_contradicts_the_last_one_overturns_it_until_it_is_undone(
+    ledger: Ledger, store: Store
+):
+    """As a colleague's revocation of what was approved; the approval stands again once that is undone."""
+    await held(ledger, "run", NOON_MS)
+    first = await decide(ledger, "run", "approve", State.PROMOTED, Reason.APPROVED, "plausible", NOON_MS + 1)
+    second = await decide(
+        ledger,
+        "run",
+        "revoke",
+        State.REVOKED,
+        Reason.REVOKED_BY_MODERATOR,
+        "impossible",
+        NOON_MS + 2,
+        by="noor",
+    )
+    seen = [(first, second), (second, None)]
+    assert seen == [(label["seq"], label["overturned_by"]) for label in await labels(store)]
+    history = await ledger.read(queries.history_of("run"))
+    undo = inverse_of("run", history, actor="moderator:noor", at_ms=NOON_MS + 3, detail={"decision": "undo"})
+    assert isinstance(undo, Decision)
+    undone = await make(ledger, undo)
+    seen = [(first, None), (second, undone)]
+    assert seen == [(label["seq"], label["overturned_by"]) for label in await labels(store)]
+    third = await decide(
+        ledger, "run", "revoke", State.REVOKED, Reason.REVOKED_BY_MODERATOR, "impossible", NOON_MS + 4
+    )
+    assert [third, undone, None] == [label["overturned_by"] for label in await labels(store)]

@@ -63,8 +63,8 @@ async def _page(request: web.Request, moderator: Moderator, count: int) -> tuple
         reason=_reason_of(request),
         board=query.get("board"),
         player=query.get("player"),
-        since_ms=_instant_of(request, "since", 0),
-        until_ms=_instant_of(request, "until", LATEST_MS + 1),
+        since_ms=instant_of(request, "since", 0),
+        until_ms=instant_of(request, "until", LATEST_MS + 1),
     )
     listed = ("trail", sorted(wanted.scopes), *astuple(wanted)[1:])
     place = edge.cursors.place_in(request, listed)
@@ -81,7 +81,8 @@ def _reason_of(request: web.Request) -> str | None:
     return reason
 
 
-def _instant_of(request: web.Request, name: str, default: int) -> int:
+def instant_of(request: web.Request, name: str, default: int) -> int:
+    """Return a moment (Unix ms) that the query names. Raises `schema-violation`."""
     text = request.query.get(name)
     if text is None:
         return default

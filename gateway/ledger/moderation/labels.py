@@ -2,28 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 import orjson
-from sqlalchemy import bindparam, insert, update
+from sqlalchemy import bindparam, insert, null, select, update
 
-from gateway.ledger.schema import labels
-from gateway.ledger.transaction import Query, Transaction
+from gateway.ledger.schema import events, labels
+from gateway.ledger.transaction import Operation, Query, Row, Transaction
+from policies.vocabulary import Finding, Reason, Severity
+from validators.label_figures import LabelledFinding
+
+NEWEST: Final = 10_000
+"""Most labels that one read takes, however many there are."""
+
+EVERYTHING: Final = "*"
+
+IN_FAVOUR: Final = frozenset({Reason.APPROVED, Reason.REINSTATED, Reason.APPEAL_GRANTED})
+AGAINST: Final = frozenset({Reason.REJECTED_BY_MODERATOR, Reason.REVOKED_BY_MODERATOR, Reason.APPEAL_DENIED})
+"""Reasons of decisions that say something of a run."""
 
 _l = labels.c
 
 _ADD = Query(insert(labels))
 _OVERTURN = Query(
-    update(labels).where(_l.seq == bindparam("of_seq")).values(overturned_by=bindparam("by_seq"))
+    update(labels)
+    .where(_l.seq == bindparam("of_seq"), _l.overturned_by.is_(None))
+    .values(overturned_by=bindparam("by_seq"))
 )
+_STAND_AGAIN = Query(
+    update(labels)
+    .where(_l.seq == bindparam("of_seq"), _l.overturned_by == bindparam("by_seq"))
+    .values(overturned_by=null())
+)
+_newest = (
+    select(*labels.columns, events.c.actor)
+    .select_from(labels.outerjoin(events, events.c.seq == _l.overturned_by))
+    .where(_l.decided_at_ms >= bindparam("since_ms"), _l.decided_at_ms < bindparam("until_ms"))
+    .order_by(_l.decided_at_ms.desc(), _l.seq.desc())
+    .limit(bindparam("count"))
+)
+_NEWEST = Query(_newest)
+_NEWEST_OF_LABEL = Query(_newest.where(_l.label == bindparam("label")))
+_NEWEST_OF_BOARD = Query(_newest.where(_l.board == bindparam("board")))
 
 
 class DecisionLabel(NamedTuple):
     """What a decision says of a run, in the order of the table's columns.
 
-    `seq` is that of the decision's event. `is_cheat` is None if its code does not say. `findings` has the
-    worst severity of each validator's findings. `opened_at_ms` is when the case that it decides began.
+    `seq` is that of the decision's event. `is_cheat` is None if its code does not say. `findings` are those
+    that the moderator saw. `opened_at_ms` is when the case that it decides began. `overturned_by` is the
+    event that overturned it, and `overturned_actor` who caused that.
     """
 
     seq: int
@@ -32,22 +61,118 @@ class DecisionLabel(NamedTuple):
     label: str
     build: str
     moderator: str
-    reason: str
+    reason: Reason
     code: str
     is_cheat: bool | None
-    findings: Mapping[str, str]
+    findings: Sequence[LabelledFinding]
     opened_at_ms: int
     decided_at_ms: int
+    overturned_by: int | None = None
+    overturned_actor: str | None = None
+
+    @property
+    def is_in_favour(self) -> bool:
+        """Return whether the decision lets the run count."""
+        return self.reason in IN_FAVOUR
+
+
+class LabelFilter(NamedTuple):
+    """Which labels: those on boards of these scopes; `board` may be a family.
+
+    `since_ms` is included, `until_ms` is not.
+    """
+
+    scopes: frozenset[str]
+    board: str | None
+    since_ms: int
+    until_ms: int
+
+
+class NewestLabels(NamedTuple):
+    """Labels, newest first. All are there from `since_ms` on, which is later than wanted if `is_cut`."""
+
+    labels: Sequence[DecisionLabel]
+    since_ms: int
+    is_cut: bool
 
 
 async def add_label(tx: Transaction, label: DecisionLabel) -> None:
     """Store the label of a decision."""
     row = label._asdict()
+    del row["overturned_actor"]
     row["is_cheat"] = None if label.is_cheat is None else int(label.is_cheat)
-    row["findings"] = orjson.dumps(dict(label.findings), option=orjson.OPT_SORT_KEYS).decode()
-    await tx.run(_ADD, **row, overturned_by=None)
+    row["findings"] = orjson.dumps([tuple(finding) for finding in label.findings]).decode()
+    row["reason"] = label.reason.value
+    await tx.run(_ADD, **row)
 
 
 async def overturn_label(tx: Transaction, seq: int, *, by: int) -> None:
-    """Note that another event overturned the decision of an event, if that has a label."""
+    """Note that another event overturned the decision of an event, if that has a label and stands."""
     await tx.run(_OVERTURN, of_seq=seq, by_seq=by)
+
+
+async def let_stand_again(tx: Transaction, seq: int, *, by: int) -> None:
+    """Note that a decision stands again, if it was the event `by` that overturned it."""
+    await tx.run(_STAND_AGAIN, of_seq=seq, by_seq=by)
+
+
+def newest_labels(wanted: LabelFilter) -> Operation[NewestLabels]:
+    """Return the newest labels, NEWEST at most."""
+
+    async def work(tx: Transaction) -> NewestLabels:
+        sources = _sources(wanted)
+        count = max(1, NEWEST // max(1, len(sources)))
+        found: list[DecisionLabel] = []
+        since_ms = wanted.since_ms
+        for query, values in sources:
+            times = {"since_ms": since_ms, "until_ms": wanted.until_ms}
+            rows = await tx.rows(query, **values, **times, count=count)
+            found += [_label_from(row) for row in rows]
+            if len(rows) == count:  # behind the last one there may be more
+                since_ms = found[-1].decided_at_ms + 1
+        found = [label for label in found if label.decided_at_ms >= since_ms]
+        found.sort(key=lambda label: (label.decided_at_ms, label.seq), reverse=True)
+        return NewestLabels(found, since_ms, since_ms > wanted.since_ms)
+
+    return work
+
+
+def _sources(wanted: LabelFilter) -> list[tuple[Query, dict[str, Any]]]:
+    """Return the parts of indexes that have all labels of the scopes, and no label twice."""
+    scopes = wanted.scopes if wanted.board is None else frozenset({wanted.board})
+    if EVERYTHING in scopes:
+        return [(_NEWEST, {})]
+    return [
+        (_NEWEST_OF_BOARD, {"board": scope}) if "." in scope else (_NEWEST_OF_LABEL, {"label": scope})
+        for scope in sorted(scopes)
+        if "." not in scope or scope.partition(".")[0] not in scopes
+    ]
+
+
+def kept_findings(findings: Sequence[Finding]) -> tuple[LabelledFinding, ...]:
+    """Return findings as labels keep them."""
+    return tuple(
+        LabelledFinding(
+            each.validator,
+            each.reason.value,
+            each.severity,
+            each.value,
+            each.expected.at_least,
+            each.expected.at_most,
+            each.expected.unit,
+        )
+        for each in findings
+    )
+
+
+def _label_from(row: Row) -> DecisionLabel:
+    label = DecisionLabel(*row)
+    return label._replace(
+        reason=Reason(label.reason),
+        is_cheat=None if label.is_cheat is None else bool(label.is_cheat),
+        findings=tuple(_finding_from(*each) for each in orjson.loads(row[9])),
+    )
+
+
+def _finding_from(validator: str, reason: str, severity: str, *measured: Any) -> LabelledFinding:
+    return LabelledFinding(validator, reason, Severity(severity), *measured)

@@ -96,13 +96,15 @@ labels = Table(
     required("opened_at_ms", Int64),
     required("decided_at_ms", Int64),
     Column("overturned_by", Int64),
-    Index("labels_of_label", "label", "seq"),
-    Index("labels_of_moderator", "moderator", "seq"),
+    Index("labels_by_time", "decided_at_ms", "seq"),
+    Index("labels_of_label", "label", "decided_at_ms", "seq"),
+    Index("labels_of_board", "board", "decided_at_ms", "seq"),
     sqlite_strict=True,
 )
 """What decisions of moderators say of runs. `seq` is the event's, `label` the board's policy file.
 
-`is_cheat` is NULL if the decision does not say; `overturned_by` is the event that undid or reversed it.
+`is_cheat` is NULL if the decision does not say, `findings` what the moderator saw, as JSON; `overturned_by`
+is the event that undid or reversed the decision.
 """
 
 bans = Table(

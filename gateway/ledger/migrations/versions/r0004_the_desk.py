@@ -116,8 +116,9 @@ Table(
     _required("opened_at_ms", Int64),
     _required("decided_at_ms", Int64),
     Column("overturned_by", Int64),
-    Index("labels_of_label", "label", "seq"),
-    Index("labels_of_moderator", "moderator", "seq"),
+    Index("labels_by_time", "decided_at_ms", "seq"),
+    Index("labels_of_label", "label", "decided_at_ms", "seq"),
+    Index("labels_of_board", "board", "decided_at_ms", "seq"),
     sqlite_strict=True,
 )
 
