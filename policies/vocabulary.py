@@ -93,7 +93,6 @@ class Reason(StrEnum):
     CORRECTED = "corrected", "A registered game server replaced it with another score.", "none"
     BANNED = "banned", "Its player is banned: it would count otherwise.", "moderation"
     UNBANNED = "unbanned", "A ban of the player was lifted, or has ended.", "none"
-    PLAYER_RENAMED = "player-renamed", "A moderator gave the player another name.", "none"
     KEY_COMPROMISED = "key-compromised", "The key of the game server that wrote it was compromised."
     REVERIFIED_OTHERWISE = (
         "reverified-otherwise",

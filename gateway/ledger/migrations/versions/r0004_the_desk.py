@@ -276,7 +276,6 @@ _UPDATES: Final = {
     "reversed_by",
     "batch_items": "outcome, decided_seq",
     "bans": "lifted_at_ms, lifted_by, changed_seq, changed_count, seen_seq",
-    "players": "name",
     "cases": "reason, harm, order_key, claimed_by, claimed_until_ms, waits_until_ms, not_for, cannot_tell, "
     "needs_senior",
     "case_counts": "cases, version",
