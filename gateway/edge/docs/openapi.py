@@ -38,6 +38,7 @@ _PARAMETERS: Final = {
     "metadata.{field}": "Only boards with this value in a metadata field that the family declares.",
     "player": "A player id.",
     "ban": "The id of a ban.",
+    "batch": "The id of a batch.",
     "moderator": "The name of a moderator's account.",
     "reason": "The reason of an event or a case, such as `approved`.",
     "since": "An instant (RFC 3339): events of then and later.",
