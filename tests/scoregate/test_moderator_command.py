@@ -9,6 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from gateway.edge.auth.moderator_secrets import digest_of
+from gateway.ledger.moderation.invitations import accept_invitation
+from gateway.runtime.settings import Settings
+from gateway.wiring import open_ledger
+from scoregate.moderator_accounts import address_of, first_admin
 from tests.support import preloaded
 
 
@@ -56,3 +61,32 @@ def test_a_token_makes_an_account_and_never_widens_one(folder: Path):
     assert 0 == scoregate(folder, "moderator", "add", "noor", "--scope", "arcade").returncode
     scoregate(folder, "moderator", "disable", "mara")
     assert "disabled" in scoregate(folder, "token", "moderator", "mara").stderr
+
+
+async def test_each_start_offers_the_first_admin_until_there_is_one(folder: Path):
+    """Another address each time, of which the last holds; none once somebody has set a password."""
+    settings = Settings(data_dir=folder, bind="localhost:8080")
+    first, second = await first_admin(settings), await first_admin(settings)
+    assert first is not None
+    assert second is not None
+    assert second.startswith("http://localhost:8080/console/invitations/")
+    for address, is_accepted in ((first, False), (second, True)):
+        work = accept_invitation(digest_of(address.rpartition("/")[2]), "hash", at_ms=0)
+        async with open_ledger(settings) as ledger:
+            assert is_accepted is (await ledger.write(work) is not None)
+    assert await first_admin(settings) is None
+
+
+@pytest.mark.parametrize(
+    ("where", "address"),
+    [
+        ({"bind": "127.0.0.1:8080"}, "http://127.0.0.1:8080/console/invitations/x"),
+        (
+            {"bind": "0.0.0.0:8080", "hosts": ("scores.example",)},
+            "https://scores.example/console/invitations/x",
+        ),
+    ],
+)
+def test_an_invitation_is_for_https_but_on_this_machine(where: dict[str, object], address: str):
+    """Elsewhere a browser would not keep the session over plain HTTP."""
+    assert address == address_of(Settings(**where), "x")
