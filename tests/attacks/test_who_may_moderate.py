@@ -16,12 +16,14 @@ from tests.support.harness import Answer, Harness
 
 OF_MODERATORS = [route for route in ROUTES if route.caller is Caller.MODERATOR and not route.is_stream]
 OF_ONES_SCOPES = {
-    "/v1/moderation/figures",
-    "/v1/moderation/trail",
-    "/v1/moderation/trail.csv",
-    "/v1/moderation/queue",
-    "/v1/moderation/queue/counts",
-    "/v1/moderation/queue/next",
+    "GET /v1/moderation/figures",
+    "GET /v1/moderation/trail",
+    "GET /v1/moderation/trail.csv",
+    "GET /v1/moderation/queue",
+    "GET /v1/moderation/queue/counts",
+    "POST /v1/moderation/queue/next",
+    "GET /v1/moderation/players/{player}/submissions",
+    "GET /v1/moderation/players/{player}/bans",
 }
 """Lists that show as much as the scopes of whoever asks have."""
 DEPTH = {role: place for place, role in enumerate(ModeratorRole)}
@@ -84,4 +86,4 @@ async def test_M02_a_role_elsewhere_is_none_here(harness: Harness, route: Route)
     """To an admin of another board alone, nothing is there but what is of their own boards."""
     token = harness.moderator("elsewhere", name="far", role=ModeratorRole.ADMIN)
     answer = await asked(harness, route, token)
-    assert (200 if route.path in OF_ONES_SCOPES else 404) == answer.status, answer.raw
+    assert (200 if named(route) in OF_ONES_SCOPES else 404) == answer.status, answer.raw
