@@ -252,7 +252,8 @@ async def test_M07_the_console_is_in_nobodys_frame(desk: Desk, sits: Any):
 
 
 PLACES = ["/console/sign-in", "/console/queue", "/console/queue?player=nobody", "case", "settled", "/console/account",
-          "/console/people", "/console/people/jo", "/console/players", "player", "/console/nothing"]  # fmt: skip
+          "/console/people", "/console/people/jo", "/console/players", "player", "/console/figures",
+          "/console/nothing"]  # fmt: skip
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -11,6 +11,7 @@ from gateway.edge.auth.moderators import Ability
 from gateway.edge.console import (
     account_page,
     case_page,
+    figures_page,
     people_page,
     player_profile,
     queue_page,
@@ -61,6 +62,7 @@ CONSOLE_PAGES: Final = (
     ConsolePage("GET", _PLAYER, player_profile.show_player_page),
     ConsolePage("POST", f"{_PLAYER}/bans", player_profile.ban, Ability.OVERRULE),
     ConsolePage("POST", f"{_PLAYER}/bans/{{ban}}/lift", player_profile.unban, Ability.OVERRULE),
+    ConsolePage("GET", figures_page.FIGURES, figures_page.show_figures_page),
     ConsolePage("GET", "/console/account", account_page.show_account),
     ConsolePage("POST", "/console/account/password", account_page.change_password),
     ConsolePage("POST", "/console/account/second-factor", account_page.begin_second_factor),
