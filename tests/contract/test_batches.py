@@ -309,3 +309,31 @@ async def test_F01_a_selection_looks_at_no_more_than_a_slice_at_a_time(
             looked.append(batch.looked_at)
         assert [3, 6, 9, 9] == looked
         assert (BatchState.PREVIEWED, 0) == (batch and batch.state, batch and batch.items)
+
+
+async def test_a_reversal_leaves_what_somebody_decided_on_since(store: Store, board: Board):
+    """Though it is in the state that the batch gave it: it stays as they left it."""
+    async with open_in(store) as ledger:
+        desk = Desk(ledger, {"tiny": board})
+        await submitted(ledger, board, [("a", "ada", 1), ("b", "bob", 2)], to_state=State.PROMOTED)
+        batch = await desk.apply(await desk.previewed(a_batch("one", DecisionKind.REVOKE)))
+        for state in (State.PROMOTED, State.REVOKED):
+            await decided(ledger, board, ["a"], state)
+        await desk.reverse(batch)
+        assert {"a": "kept", "b": "reversed"} == await desk.outcomes("one")
+        assert [("b",)] == await store.sql("SELECT submission_id FROM submissions WHERE state = 'promoted'")
+
+
+async def test_what_comes_while_a_batch_is_selected_is_not_in_it(
+    store: Store, board: Board, monkeypatch: pytest.MonkeyPatch
+):
+    """Though the selection has yet to come by where it stands."""
+    monkeypatch.setattr(selections, "SCANNED", 1)
+    async with open_in(store) as ledger:
+        desk = Desk(ledger, {"tiny": board})
+        await submitted(ledger, board, [("a", "ada", 1), ("b", "bob", 2)], to_state=State.PROMOTED)
+        await ledger.write(begin(a_batch("one", DecisionKind.REVOKE)))
+        assert await desk.steps.step("one")
+        await submitted(ledger, board, [("z", "zoe", 3)], to_state=State.PROMOTED)
+        await desk.settled("one")
+        assert {"a", "b"} == set(await desk.outcomes("one"))
