@@ -19,6 +19,7 @@ OF_ONES_SCOPES = {
     "GET /v1/moderation/figures",
     "GET /v1/moderation/trail",
     "GET /v1/moderation/trail.csv",
+    "GET /v1/moderation/batches",
     "GET /v1/moderation/queue",
     "GET /v1/moderation/queue/counts",
     "POST /v1/moderation/queue/next",
