@@ -50,7 +50,6 @@ _TURNS: Final = {
 
 async def show_people(request: web.Request) -> web.Response:
     """Draw the accounts, by name."""
-    await moderator_of(request, Ability.ADMINISTER, EVERYWHERE)
     return await _people(request)
 
 
@@ -125,6 +124,7 @@ def _grants(form: Form) -> dict[str, str]:
 async def _people(
     request: web.Request, *, problem: Problem | None = None, form: Form | None = None, invitation: Any = None
 ) -> web.Response:
+    await moderator_of(request, Ability.ADMINISTER, EVERYWHERE)
     after = request.query.get("after", "")
     shown = await people.people_shown(request.app[EDGE], after, PAGE)
     return draw(

@@ -100,6 +100,19 @@ async def test_M01_each_role_may_do_what_its_pages_ask_for(harness: Harness):
             )
 
 
+async def test_M02_pages_show_an_admin_of_one_board_no_accounts(harness: Harness):
+    """To who has a role on one board alone, however great, no page and no refused form names colleagues."""
+    await staff(harness, ROLES | {"far": {"sprint": "admin"}})
+    session = await session_of(harness, "far")
+    for page in CLOSED:
+        if page.path.startswith("/console/account/"):
+            continue  # forms about oneself
+        reply = await ask(harness, page.method, path_of(page), session)
+        assert (named(page), False) == (named(page), "mara" in reply.text)
+        if page.ability is Ability.ADMINISTER:
+            assert (named(page), 404) == (named(page), reply.status)
+
+
 @pytest.mark.parametrize("page", [page for page in CLOSED if page.method == "POST"], ids=named)
 async def test_M06_a_form_of_another_site_is_refused(harness: Harness, page: ConsolePage):
     """Neither another origin nor a form without the session's token does anything."""
