@@ -192,6 +192,8 @@ def _check_target(request: web.Request) -> None:
         raise Problem(ProblemType.MISDIRECTED, "the target is not a path")
     if not _PLAIN_PATH.fullmatch(target.partition("?")[0]):
         raise Problem(ProblemType.NOT_FOUND, _NO_PATH)
+    if "%00" in target:
+        raise Problem(ProblemType.SCHEMA_VIOLATION, "the query has the character NUL")  # no database takes it
     if request.method not in _SAFE and request.headers.get("Early-Data") == "1":
         raise Problem(ProblemType.TOO_EARLY, "send it again once the handshake is done")
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from aiohttp import web
 
-from gateway.edge.auth.moderator_secrets import TOKEN_PREFIX, csrf_of, digest_of
+from gateway.edge.auth.moderator_secrets import TOKEN_PREFIX, csrf_of, digest_of, is_secret
 from gateway.edge.auth.moderators import Ability, Moderator, ModeratorRole
 from gateway.edge.auth.own_pages import refuse_foreign_pages
 from gateway.edge.context import EDGE
@@ -98,11 +98,13 @@ async def session_of(request: web.Request) -> Session:
     edge, text = request.app[EDGE], request.cookies.get(COOKIE, "")
     if not text:
         raise _refusal("log in, or send Authorization: Bearer <token>")
+    if not is_secret(text):
+        raise _ended()
     digest = digest_of(text)
     found = await edge.ledger.read(sessions.session_of(digest), ReadKind.MODERATION)
     now_ms = edge.clock()
     if found is None or not is_open(found[0], now_ms) or found[1].is_disabled:
-        raise _refusal("the session is over: log in again")
+        raise _ended()
     record, account = found
     session = Session(text, record, account, moderator_of_account(account))
     if request.method not in _SAFE:
@@ -139,7 +141,7 @@ async def _by_token(request: web.Request) -> Credential:
     edge, text = request.app[EDGE], token_in(request)
     found = (
         await edge.ledger.read(api_tokens.token_of(digest_of(text)), ReadKind.MODERATION)
-        if text.startswith(TOKEN_PREFIX)
+        if is_secret(text, TOKEN_PREFIX)
         else None
     )
     if found is None or edge.clock() >= found[0].expires_at_ms or found[1].is_disabled:
@@ -151,8 +153,12 @@ async def _by_token(request: web.Request) -> Credential:
 
 def _check_csrf(request: web.Request, session: Session) -> None:
     given = request.headers.get(CSRF_HEADER) or request.get(CSRF_SENT, "")
-    if not hmac.compare_digest(str(given).encode(), session.csrf.encode()):
+    if not hmac.compare_digest(given.encode(errors="replace"), session.csrf.encode()):
         raise Problem(ProblemType.CSRF, f"{CSRF_HEADER}: expected the one of your session")
+
+
+def _ended() -> Problem:
+    return _refusal("the session is over: log in again")
 
 
 def _refusal(detail: str) -> Problem:

@@ -6,6 +6,7 @@ A digest without a salt is enough: nobody guesses 256 random bits, unlike a pass
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 from base64 import urlsafe_b64encode
 from typing import Final
@@ -18,10 +19,17 @@ TOKEN_PREFIX: Final = "sgm_"  # noqa: S105 - a form, and no token
 
 _CSRF: Final = b"scoregate-csrf "
 
+_FORM: Final = re.compile(r"[A-Za-z0-9_-]{43}")
+
 
 def new_secret(prefix: str = "") -> str:
     """Return a new secret in letters, digits, `-` and `_`, behind a prefix."""
     return prefix + secrets.token_urlsafe(SECRET_BYTES)
+
+
+def is_secret(text: str, prefix: str = "") -> bool:
+    """Return whether a text has the form of a secret behind this prefix, so that it is worth a look."""
+    return text.startswith(prefix) and _FORM.fullmatch(text, len(prefix)) is not None
 
 
 def new_id() -> str:

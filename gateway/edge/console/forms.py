@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from itertools import chain
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
@@ -39,6 +40,8 @@ async def read_form(request: web.Request) -> Form:
         )
     except ValueError:
         raise Problem(ProblemType.MALFORMED_REQUEST, "the form cannot be read") from None
+    if any("\0" in text for text in chain.from_iterable(pairs)):
+        raise Problem(ProblemType.MALFORMED_REQUEST, "a field has the character NUL")
     fields = dict(pairs)
     if len(fields) != len(pairs):
         raise Problem(ProblemType.SCHEMA_VIOLATION, "a field is given more than once")

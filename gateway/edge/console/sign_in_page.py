@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+import orjson
 from aiohttp import web
 
 from gateway.edge.auth.moderator_credentials import session_of
@@ -14,6 +15,7 @@ from gateway.edge.console.page_drawing import draw, go_to
 from gateway.edge.console.refusal_pages import SIGN_IN, own_path
 from gateway.edge.console.wording import without_field
 from gateway.edge.context import EDGE
+from gateway.edge.http.request import parse_body
 from gateway.edge.moderation.logins import (
     accept_invitation,
     invited_moderator,
@@ -23,6 +25,7 @@ from gateway.edge.moderation.logins import (
 )
 from gateway.edge.moderation.own_sessions import forget_cookie, set_cookie
 from gateway.edge.problems import Problem, ProblemType
+from gateway.edge.wire import moderation_people as wire
 
 QUEUE: Final = "/console/queue"
 
@@ -46,10 +49,11 @@ async def sign_in(request: web.Request) -> web.Response:
     """Open a session, and go where somebody was going."""
     refuse_foreign_pages(request, is_cookie=True)
     form = await read_form(request)
-    name, password, code = (form.get(field, "") for field in ("name", "password", "code"))
+    sent = orjson.dumps({field: form.get(field, "") for field in ("name", "password", "code")})
     try:
         refuse_plain_http(request)
-        session = await log_in(request.app[EDGE], name, password, code, login_client_of(request))
+        new, client = parse_body(sent, wire.NewLogin), login_client_of(request)
+        session = await log_in(request.app[EDGE], new.name, new.password, new.code, client)
     except Problem as problem:
         if problem.kind not in _ON_THE_FORM:
             raise

@@ -32,7 +32,7 @@ ADDRESS_RATE: Final = Rate(per_minute=10, burst=30)
 """Attempts of one address, on all accounts; a network gets `NETWORK_SHARE` times as many."""
 
 BROWSER_LIMIT: Final = 200
-"""Characters kept of a browser's description of itself."""
+"""Characters kept of a browser's description of itself, of those of ASCII that can be printed."""
 
 _log = logger()
 
@@ -68,7 +68,8 @@ def login_client_of(request: web.Request) -> LoginClient:
     """Return the client of a request."""
     forwarded = request.headers.getall("X-Forwarded-For", ())
     names = request.app[EDGE].addresses.names(request.remote, forwarded)
-    return LoginClient(names, request.headers.get("User-Agent", "")[:BROWSER_LIMIT])
+    browser = "".join(each for each in request.headers.get("User-Agent", "") if " " <= each <= "~")
+    return LoginClient(names, browser[:BROWSER_LIMIT])
 
 
 async def log_in(edge: Edge, name: str, password: str, code: str, client: LoginClient) -> Session:

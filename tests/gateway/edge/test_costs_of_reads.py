@@ -22,7 +22,7 @@ LIVE = "/v1/boards/{board}/live"
 def cost_us(path: str, query: str = "") -> int:
     """What a read of a route costs with a query."""
     names = {"family": "track", "board": "vault", "player": "ada", "submission": "s", "segment": "country"}
-    names |= {"moderator": "mara", "invitation": "i", "digest": "0" * 64}
+    names |= {"moderator": "mara", "invitation": "i", "digest": "0" * 64, "batch": "b"}
     target = path.format(**names)
     return declared_us(path, make_mocked_request("GET", f"{target}?{query}"))
 
@@ -127,7 +127,7 @@ async def test_a_submission_reads_nothing_of_the_ledger(harness: Harness, read: 
 
 async def test_a_window_that_cannot_be_is_not_looked_for(harness: Harness, read: list[str]):
     """Only what could be the name of an archived window costs a question to the ledger."""
-    for window in ("nonsense", "%00", "daily:", "season:" + "9" * 15, "x" * 300):
+    for window in ("nonsense", "%01", "daily:", "season:" + "9" * 15, "x" * 300):
         for path in ("/entries", "/entries/p1", "/percentiles"):
             assert 404 == (await harness.get(f"{VAULT}{path}?window={window}")).status, window
     assert 0 == read.count("archived_window")
