@@ -6,9 +6,12 @@ from base64 import b32decode
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
+from gateway.edge.app import _PLAIN_PATH
 from gateway.edge.auth.moderators import ModeratorRole
 from gateway.edge.auth.second_factors import SecondFactors, code_at
+from gateway.edge.wire.moderation_people import NewModerator
 from tests.support.harness import Answer, Harness
 from tests.support.logins import PASSWORD, Browser, admin, attempt, invited, logged_in, with_password
 
@@ -53,6 +56,23 @@ async def test_an_account_is_what_an_admin_says_and_no_secret_is_shown(harness: 
     stale = await put(harness, "noor", {"grants": {}}, shown["etag"])
     assert (412, "precondition-failed") == told(stale)
     assert (404, "not-found") == told(await harness.get(f"{PEOPLE}/nobody", admin(harness)))
+
+
+def test_every_name_that_is_taken_has_an_address():
+    """No account is added that no route could change or disable afterwards."""
+    names = [f"a{character}b" for character in map(chr, range(128))]
+    taken = [name for name in names if is_taken(name)]
+    assert {"a.b", "a-b", "a_b", "a7b"} < set(taken)
+    assert taken == [name for name in taken if _PLAIN_PATH.fullmatch(f"{PEOPLE}/{name}/disable")]
+
+
+def is_taken(name: str) -> bool:
+    """Whether the API and the command line take this as the name of a new account."""
+    try:
+        NewModerator.model_validate({"name": name, "grants": {}})
+    except ValidationError:
+        return False
+    return True
 
 
 async def test_people_are_listed_in_pages(harness: Harness):

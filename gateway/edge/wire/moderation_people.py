@@ -14,7 +14,7 @@ SCOPES_LIMIT: Final = 50
 
 LONGEST_TOKEN_DAYS: Final = 365
 
-ModeratorName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._@+-]{0,63}$")]
+ModeratorName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
 Scope = Annotated[str, Field(pattern=r"^(\*|[a-z][a-z0-9_.-]{0,127})$")]
 Password = Annotated[Secret, Field(max_length=256)]
 Code = Annotated[Secret, Field(max_length=16)]
