@@ -116,6 +116,19 @@ async def test_the_last_admin_is_told_so(harness: Harness):
     assert "last admin" in answer.body["detail"]
 
 
+@pytest.mark.parametrize("verb", ["invite", "reset"])
+async def test_M13_an_admin_sets_no_password_of_their_own_by_an_invitation(harness: Harness, verb: str):
+    """That would take neither the old password nor a code; another admin may do it."""
+    for name in ("noor", "lena"):
+        await with_password(harness, name, **{"*": "admin"})
+    browser, other = await logged_in(harness), await logged_in(harness, "lena")
+    etag = (await browser.ask("GET", "/people/noor")).headers["ETag"]
+    own = await browser.ask("POST", f"/people/noor/{verb}", {}, **{"If-Match": etag})
+    assert (409, "state-conflict") == told(own)
+    assert 200 == (await browser.ask("GET", "/session")).status
+    assert 201 == (await other.ask("POST", f"/people/noor/{verb}", {}, **{"If-Match": etag})).status
+
+
 async def test_a_token_has_what_it_was_issued_for_and_no_more(harness: Harness):
     """An ability, scopes of one's own, and a time; and it issues no other token."""
     await with_password(harness, "noor", sprint="senior")

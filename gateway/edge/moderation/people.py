@@ -207,6 +207,8 @@ async def _turn(request: web.Request, turn: Callable[..., Operation[Account]]) -
 async def _invite(request: web.Request, *, is_reset: bool) -> web.Response:
     edge, admin = request.app[EDGE], await _admin(request)
     name, version = request.match_info["moderator"], expected_version(request)
+    if name == admin.name:  # which would set a password without the old one, and without a code
+        raise Problem(ProblemType.STATE_CONFLICT, "it is your own account: another admin has to invite you")
     token, invitation = new_invitation(edge.clock())
     work = invitations.invite(name, invitation, _act(edge, admin), is_reset=is_reset, version=version)
     made = invitation_made(await _written(edge, name, work), token, invitation)

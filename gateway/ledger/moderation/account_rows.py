@@ -37,6 +37,14 @@ _ACCOUNT = Query(select(moderators).where(_m.moderator == bindparam("of_moderato
 _GRANTS = Query(
     select(_g.moderator, _g.scope, _g.role).where(is_listed(_g.moderator)).order_by(_g.moderator, _g.scope)
 )
+_admins = (
+    select(_g.moderator)
+    .select_from(moderator_grants.join(moderators, _m.moderator == _g.moderator))
+    .where(_g.role == ADMIN, _g.scope == EVERYWHERE, _m.disabled_at_ms.is_(None))
+    .order_by(_g.moderator)
+)
+_ADMINS = Query(_admins.limit(2))
+_READY_ADMINS = Query(_admins.where(_m.password.is_not(None)).limit(2))
 _put = upsert(moderators)
 _PUT = Query(
     _put.on_conflict_do_update(
@@ -136,6 +144,21 @@ async def expected(tx: Transaction, name: str, version: int | None = None) -> Ac
     if version is not None and version != account.version:
         raise AccountOvertaken
     return account
+
+
+async def keep_an_admin(tx: Transaction, before: Account, after: Account) -> None:
+    """Raise AccountConflict if nobody could change accounts after this, or log in to do so."""
+    is_kept = after.is_admin and (after.password is not None or before.password is None)
+    if not before.is_admin or is_kept:
+        return
+    admins = await tx.rows(_ADMINS if before.password is None else _READY_ADMINS)
+    if all(name == before.name for (name,) in admins):
+        raise AccountConflict("it is the last admin of all boards: add another one first")
+
+
+async def is_admin_ready(tx: Transaction) -> bool:
+    """Return whether some admin can log in."""
+    return bool(await tx.rows(_READY_ADMINS))
 
 
 async def end_access(tx: Transaction, name: str) -> None:

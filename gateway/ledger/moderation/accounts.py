@@ -17,6 +17,8 @@ from gateway.ledger.moderation.account_rows import (
     end_access,
     expected,
     grants_of,
+    is_admin_ready,
+    keep_an_admin,
     load_account,
     save,
 )
@@ -39,14 +41,6 @@ _ACCOUNTS = Query(
 )
 _GRANT = Query(insert(moderator_grants))
 _REMOVE_GRANTS = Query(delete(moderator_grants).where(_g.moderator == bindparam("of_moderator")))
-_admins = (
-    select(_g.moderator)
-    .select_from(moderator_grants.join(moderators, _m.moderator == _g.moderator))
-    .where(_g.role == ADMIN, _g.scope == EVERYWHERE, _m.disabled_at_ms.is_(None))
-    .order_by(_g.moderator)
-)
-_ADMINS = Query(_admins.limit(2))
-_READY_ADMINS = Query(_admins.where(_m.password.is_not(None)).limit(2))
 
 
 def account_of(name: str) -> Operation[Account | None]:
@@ -113,7 +107,7 @@ def change_account(
         after = replace(before, grants=dict(grants), players=tuple(players))
         if (dict(before.grants), before.players) == (after.grants, after.players):
             return before
-        await _keep_an_admin(tx, before, after)
+        await keep_an_admin(tx, before, after)
         detail = {"grants": dict(grants), "players": list(players), "before": dict(before.grants)}
         after = await save(tx, after, act, Reason.MODERATOR_CHANGED, detail)
         await _put_grants(tx, after)
@@ -130,7 +124,7 @@ def disable_account(name: str, act: Act, *, version: int | None = None) -> Opera
         if before.is_disabled:
             return before
         after = replace(before, disabled_at_ms=act.at_ms)
-        await _keep_an_admin(tx, before, after)
+        await keep_an_admin(tx, before, after)
         await end_access(tx, name)
         return await save(tx, after, act, Reason.MODERATOR_DISABLED)
 
@@ -157,7 +151,7 @@ def offer_first_admin(name: str, invitation: Invitation, act: Act) -> Operation[
 
     async def work(tx: Transaction) -> bool:
         account = await load_account(tx, name)
-        if await tx.rows(_READY_ADMINS) or (account and not account.is_admin):
+        if await is_admin_ready(tx) or (account and not account.is_admin):
             return False
         if account is None:
             await add_account(name, {EVERYWHERE: ADMIN}, act, invitation=invitation)(tx)
@@ -166,15 +160,6 @@ def offer_first_admin(name: str, invitation: Invitation, act: Act) -> Operation[
         return True
 
     return work
-
-
-async def _keep_an_admin(tx: Transaction, before: Account, after: Account) -> None:
-    """Raise AccountConflict if nobody could change accounts after this, or log in to do so."""
-    if not before.is_admin or after.is_admin:
-        return
-    admins = await tx.rows(_ADMINS if before.password is None else _READY_ADMINS)
-    if all(name == before.name for (name,) in admins):
-        raise AccountConflict("it is the last admin of all boards: add another one first")
 
 
 async def _put_grants(tx: Transaction, account: Account) -> None:

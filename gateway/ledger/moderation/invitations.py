@@ -13,6 +13,7 @@ from gateway.ledger.moderation.account_rows import (
     Act,
     end_access,
     expected,
+    keep_an_admin,
     load_account,
     save,
 )
@@ -62,8 +63,10 @@ def invite(
         if account.is_disabled:
             raise AccountConflict("the account is disabled: enable it first")
         if is_reset:
-            await end_access(tx, name)
+            before = account
             account = replace(account, password=None, second_factor=None, second_factor_step=None)
+            await keep_an_admin(tx, before, account)
+            await end_access(tx, name)
         await put_invitation(tx, name, invitation)
         return await save(tx, account, act, Reason.MODERATOR_INVITED, {"reset": is_reset})
 
