@@ -156,6 +156,20 @@ async def test_F04_a_recording_is_kept_while_a_moderators_decision_can_be_undone
         assert kept == await house.kept()
 
 
+async def test_F04_a_recording_is_kept_while_only_a_ban_revokes_its_run(house: House):
+    """However long the ban is, since the run counts again after it; what is revoked besides ends with its time."""
+    for run in ("banned", "revoked"):
+        await house.append(run, run.encode(), P)
+        follows = Decision(run, X, "ban", Reason.BANNED, NOON_MS, frozenset({P}))
+        [settled] = await settle(house.ledger, Nowhere(), BOARD, [follows])
+        assert isinstance(settled, Change)
+    verdict = Decision("revoked", X, "replay", Reason.SCORE_MISMATCH, NOON_MS, frozenset({P}))
+    [settled] = await settle(house.ledger, Nowhere(), BOARD, [verdict])
+    assert isinstance(settled, Change)
+    await house.expire(day=400)
+    assert {b"banned"} == await house.kept()
+
+
 async def test_F04_a_recording_that_several_runs_sent_is_kept_for_the_last_of_them(house: House):
     """One that counts keeps it; of several that were refused the newest decision counts."""
     await house.append("thief", b"stolen", R)

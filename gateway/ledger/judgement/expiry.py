@@ -18,7 +18,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from gateway.ledger.derived.log import move, position, slice_of_log
 from gateway.ledger.schema import cases, events, outbox, recording_expiries, recordings, submissions
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
-from policies.vocabulary import State
+from policies.vocabulary import Reason, State
 
 ENDED: Final = frozenset({State.REJECTED, State.SUPERSEDED, State.REVOKED})
 """States in which a run does not count and waits for nothing."""
@@ -50,6 +50,7 @@ _USES = Query(
     select(
         _s.board,
         _s.state,
+        _s.reason,
         select(func.max(_e.at_ms)).where(_e.submission_id == _s.submission_id).scalar_subquery(),
         select(func.max(_e.at_ms))
         .where(_e.submission_id == _s.submission_id, _e.actor.like(literal_column("'moderator:%'")))
@@ -140,10 +141,11 @@ async def _is_over(tx: Transaction, digest: bytes, kept_ms: Retention, now_ms: i
 
 
 def _has_ended(use: Row, kept_ms: Retention, now_ms: int) -> bool:
-    board, state, newest_at_ms, moderated_at_ms, work_left, is_appealed = use
+    board, state, reason, newest_at_ms, moderated_at_ms, work_left, is_appealed = use
     life_ms = kept_ms(board)
     return (
         State(state) in ENDED
+        and reason != Reason.BANNED  # it counts again once the ban is over
         and not work_left
         and not is_appealed
         and life_ms is not None
