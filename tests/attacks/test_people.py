@@ -12,7 +12,7 @@ from gateway.edge.app import _PLAIN_PATH
 from gateway.edge.auth.moderators import ModeratorRole
 from gateway.edge.auth.second_factors import SecondFactors, code_at
 from gateway.edge.wire.moderation_people import NewModerator
-from tests.support.harness import Answer, Harness
+from tests.support.harness import Answer, Harness, Request
 from tests.support.logins import PASSWORD, Browser, admin, attempt, invited, logged_in, with_password
 
 PEOPLE = "/v1/moderation/people"
@@ -146,6 +146,34 @@ async def test_a_token_has_what_it_was_issued_for_and_no_more(harness: Harness):
     assert listed == {name: value for name, value in issued.items() if name != "text"}
     harness.clock.shift(24 * HOUR_S)
     assert (401, "token-invalid") == told(await harness.get("/v1/moderation/session", text))
+
+
+async def test_M13_a_token_ends_nothing_but_itself(harness: Harness):
+    """Who found the token of a program ends no session of its owner, and revokes none of their tokens."""
+    await with_password(harness)
+    browser = await logged_in(harness)
+    first, second = [
+        (await browser.ask("POST", "/tokens", {"label": label, "ability": "overrule"})).body
+        for label in ("first", "second")
+    ]
+    [session] = (await browser.ask("GET", "/sessions")).body["sessions"]
+    for path, refusal in (
+        ("/sessions", (401, "token-invalid")),
+        (f"/sessions/{session['session']}", (401, "token-invalid")),
+        (f"/tokens/{second['token']}", (403, "scope-forbidden")),
+        ("/tokens/nothing", (403, "scope-forbidden")),
+    ):
+        assert (path, refusal) == (path, told(await by_token(harness, "DELETE", path, first["text"])))
+    assert 200 == (await browser.ask("GET", "/session")).status
+    assert 200 == (await by_token(harness, "GET", "/session", second["text"])).status
+    assert 200 == (await by_token(harness, "DELETE", f"/tokens/{first['token']}", first["text"])).status
+    assert 401 == (await by_token(harness, "GET", "/session", first["text"])).status
+
+
+async def by_token(harness: Harness, method: str, path: str, token: str) -> Answer:
+    """The answer to a program."""
+    headers = {"Authorization": f"Bearer {token}"}
+    return await harness.send(Request(method, f"/v1/moderation{path}", b"", headers))
 
 
 async def with_second_factor(harness: Harness) -> tuple[Browser, bytes]:

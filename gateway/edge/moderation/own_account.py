@@ -114,8 +114,10 @@ async def issue_token(request: web.Request) -> web.Response:
 
 
 async def revoke_token(request: web.Request) -> web.Response:
-    """Revoke one of one's own tokens."""
+    """Revoke one of one's own tokens. A token can revoke itself alone."""
     credential = await moderator_credential(request)
+    if credential.token and credential.token.token_id != request.match_info["token"]:
+        raise Problem(ProblemType.SCOPE_FORBIDDEN, "a token revokes itself alone: log in for the others")
     return await revoke_token_of(request, credential.account.name, credential.account.name)
 
 

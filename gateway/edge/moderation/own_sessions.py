@@ -61,12 +61,12 @@ async def list_sessions(request: web.Request) -> web.Response:
 
 
 async def end_sessions(request: web.Request) -> web.Response:
-    """End all of one's own sessions."""
+    """End all of one's own sessions. A token cannot."""
     return await _end(request, None)
 
 
 async def end_session(request: web.Request) -> web.Response:
-    """End one of one's own sessions."""
+    """End one of one's own sessions. A token cannot."""
     return await _end(request, request.match_info["session"])
 
 
@@ -142,8 +142,7 @@ async def sessions_shown(edge: Edge, name: str, own: str = "") -> wire.SessionLi
 
 
 async def _end(request: web.Request, session_id: str | None) -> web.Response:
-    edge, credential = request.app[EDGE], await moderator_credential(request)
-    name = credential.account.name
+    edge, name = request.app[EDGE], (await session_of(request)).account.name
     act = Act(ACTOR + name, edge.clock())
     ended = await edge.ledger.write(sessions.end_sessions(name, act, session_id=session_id))
     if session_id is not None and not ended:
