@@ -21,7 +21,7 @@ class ReadKind(Enum):
     """The kinds of reads, by who waits for them."""
 
     REQUESTS = "requests"
-    """Reads that a submission, a trusted server's request or an authentication needs."""
+    """Reads that a submission, a trusted server's request or an authentication needs, a moderator's too."""
     PLAYERS = "players"
     """Reads of players about themselves."""
     PAGES = "pages"

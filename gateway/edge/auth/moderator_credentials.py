@@ -72,6 +72,11 @@ class Credential:
     token: TokenRecord | None = None
 
 
+_SESSION: Final = web.RequestKey("session", Session)
+_BY_TOKEN: Final = web.RequestKey("by_token", Credential)
+"""What a request's credential was found to be, so that all parts of a page rest on one reading."""
+
+
 def has_credential(request: web.Request) -> bool:
     """Return whether a request carries what only moderators have, valid or not."""
     if "Authorization" in request.headers:
@@ -95,25 +100,35 @@ async def credential_of(request: web.Request) -> Credential:
 
 async def session_of(request: web.Request) -> Session:
     """Return the session of a request's cookie. Raises as `credential_of`."""
+    known: Session | None = request.get(_SESSION)
+    if known is not None:
+        return known
     edge, text = request.app[EDGE], request.cookies.get(COOKIE, "")
     if not text:
         raise _refusal("log in, or send Authorization: Bearer <token>")
     if not is_secret(text):
         raise _ended()
+    if request.method not in _SAFE:
+        refuse_foreign_pages(request, is_cookie=True)
+        _check_csrf(request, text)
     digest = digest_of(text)
-    found = await edge.ledger.read(sessions.session_of(digest), ReadKind.MODERATION)
+    found = await edge.ledger.read(sessions.session_of(digest), ReadKind.REQUESTS)
     now_ms = edge.clock()
     if found is None or not is_open(found[0], now_ms) or found[1].is_disabled:
         raise _ended()
     record, account = found
     session = Session(text, record, account, moderator_of_account(account))
-    if request.method not in _SAFE:
-        refuse_foreign_pages(request, is_cookie=True)
-        _check_csrf(request, session)
     if now_ms - record.used_at_ms >= NOTED_EVERY_MS:
         with suppress(LedgerUnavailable):  # it is noted by a later request
             await edge.ledger.write(sessions.use_session(digest, now_ms=now_ms))
+    request[_SESSION] = session
     return session
+
+
+def forget_credential(request: web.Request) -> None:
+    """Have the credential of a request that lasts read again, since it may have ended."""
+    request.pop(_SESSION, None)
+    request.pop(_BY_TOKEN, None)
 
 
 def is_open(session: SessionRecord, now_ms: int) -> bool:
@@ -138,9 +153,12 @@ def narrowed(moderator: Moderator, ability: Ability, scopes: Sequence[str]) -> M
 
 
 async def _by_token(request: web.Request) -> Credential:
+    known: Credential | None = request.get(_BY_TOKEN)
+    if known is not None:
+        return known
     edge, text = request.app[EDGE], token_in(request)
     found = (
-        await edge.ledger.read(api_tokens.token_of(digest_of(text)), ReadKind.MODERATION)
+        await edge.ledger.read(api_tokens.token_of(digest_of(text)), ReadKind.REQUESTS)
         if is_secret(text, TOKEN_PREFIX)
         else None
     )
@@ -148,12 +166,13 @@ async def _by_token(request: web.Request) -> Credential:
         raise _refusal("the token is unknown, was revoked, or has expired: get a new one")
     token, account = found
     moderator = narrowed(moderator_of_account(account), Ability(token.ability), token.scopes)
-    return Credential(moderator, account, token=token)
+    credential = request[_BY_TOKEN] = Credential(moderator, account, token=token)
+    return credential
 
 
-def _check_csrf(request: web.Request, session: Session) -> None:
+def _check_csrf(request: web.Request, session: str) -> None:
     given = request.headers.get(CSRF_HEADER) or request.get(CSRF_SENT, "")
-    if not hmac.compare_digest(given.encode(errors="replace"), session.csrf.encode()):
+    if not hmac.compare_digest(given.encode(errors="replace"), csrf_of(session).encode()):
         raise Problem(ProblemType.CSRF, f"{CSRF_HEADER}: expected the one of your session")
 
 

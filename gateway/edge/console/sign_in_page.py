@@ -78,6 +78,7 @@ async def sign_out(request: web.Request) -> web.Response:
 
 async def show_invitation(request: web.Request) -> web.Response:
     """Draw the form with which an invited moderator sets their password."""
+    await request.app[EDGE].logins.charge(login_client_of(request))
     return await _invitation(request)
 
 
@@ -87,6 +88,7 @@ async def take_invitation(request: web.Request) -> web.Response:
     edge, form, client = request.app[EDGE], await read_form(request), login_client_of(request)
     password = form.get("password", "")
     if password != form.get("again", ""):
+        await edge.logins.charge(client)
         different = Problem(ProblemType.SCHEMA_VIOLATION, "the two passwords are not the same")
         return await _invitation(request, different)
     try:
@@ -96,8 +98,8 @@ async def take_invitation(request: web.Request) -> web.Response:
     except Problem as problem:
         if problem.kind is ProblemType.SECOND_FACTOR_REQUIRED:
             return go_to(request, SIGN_IN)  # the password is set; the code is asked for there
-        if problem.kind not in _ON_THE_FORM:
-            raise
+        if problem.kind not in _ON_THE_FORM or problem.kind is ProblemType.QUOTA_EXCEEDED:
+            raise  # who is over the limit costs no reading either
         return await _invitation(request, problem)
     response = go_to(request, QUEUE)
     set_cookie(response, session)

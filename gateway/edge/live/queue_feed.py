@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from aiohttp import web
 
+from gateway.edge.auth.moderator_credentials import forget_credential
 from gateway.edge.auth.moderators import Ability
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.request import moderator_anywhere
@@ -114,6 +115,7 @@ async def _tell(
         is_changed = changed.is_set()
         changed.clear()
         try:
+            forget_credential(request)
             scopes = (await moderator_anywhere(request, Ability.READ)).scopes(Ability.READ)
         except Problem:  # a session or token that was ended meanwhile, or a role that was taken away
             return

@@ -80,7 +80,7 @@ async def log_in(edge: Edge, name: str, password: str, code: str, client: LoginC
     """
     name = name.strip().lower()
     await edge.logins.charge(client, name)
-    account = await edge.ledger.read(accounts.account_of(name), ReadKind.MODERATION)
+    account = await edge.ledger.read(accounts.account_of(name), ReadKind.REQUESTS)
     stored = account.password if account else None
     is_right = await edge.logins.passwords.are_equal(password, stored)
     if account is None or account.is_disabled or not is_right:
@@ -141,7 +141,7 @@ async def check_password(edge: Edge, account: Account, password: str, client: Lo
 async def invited_moderator(edge: Edge, token: str) -> str:
     """Return the name of the account that an invitation is for. Raises `not-found`."""
     work = invitations.invited(digest_of(token), now_ms=edge.clock())
-    name = await edge.ledger.read(work, ReadKind.MODERATION)
+    name = await edge.ledger.read(work, ReadKind.REQUESTS)
     if name is None:
         raise _no_invitation()
     return name
