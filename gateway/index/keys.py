@@ -160,6 +160,11 @@ def login_account(moderator: str) -> str:
     return f"limit:{{{moderator}}}:login"
 
 
+def shown_again(moderator: str) -> str:
+    """STRING: theoretical arrival time (µs) of the limit on passwords and codes shown again in a session."""
+    return f"limit:{{{moderator}}}:shown_again"
+
+
 def downloads(network: str, address: str) -> str:
     """STRING: `<requests> <KiB>`, theoretical arrival times (µs, GCRA) of downloads by a hashed address."""
     return f"limit:{{{network}}}:downloads:{address}"

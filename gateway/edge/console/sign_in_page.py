@@ -22,6 +22,7 @@ from gateway.edge.moderation.logins import (
     log_in,
     log_out,
     login_client_of,
+    open_session,
 )
 from gateway.edge.moderation.own_sessions import forget_cookie, set_cookie
 from gateway.edge.problems import Problem, ProblemType
@@ -83,7 +84,7 @@ async def show_invitation(request: web.Request) -> web.Response:
 
 
 async def take_invitation(request: web.Request) -> web.Response:
-    """Set the password of who is invited, and open their first session."""
+    """Set the password of who is invited, and open a session, unless it takes a code too."""
     refuse_foreign_pages(request, is_cookie=True)
     edge, form, client = request.app[EDGE], await read_form(request), login_client_of(request)
     password = form.get("password", "")
@@ -93,16 +94,15 @@ async def take_invitation(request: web.Request) -> web.Response:
         return await _invitation(request, different)
     try:
         refuse_plain_http(request)
-        name = await accept_invitation(edge, request.match_info["token"], password, client)
-        session = await log_in(edge, name, password, "", client)
+        account = await accept_invitation(edge, request.match_info["token"], password, client)
     except Problem as problem:
-        if problem.kind is ProblemType.SECOND_FACTOR_REQUIRED:
-            return go_to(request, SIGN_IN)  # the password is set; the code is asked for there
         if problem.kind not in _ON_THE_FORM or problem.kind is ProblemType.QUOTA_EXCEEDED:
             raise  # who is over the limit costs no reading either
         return await _invitation(request, problem)
+    if account.has_second_factor:
+        return go_to(request, SIGN_IN)
     response = go_to(request, QUEUE)
-    set_cookie(response, session)
+    set_cookie(response, await open_session(edge, account, client))
     return response
 
 

@@ -44,14 +44,25 @@ class Logins:
         self.passwords = Passwords()
         self.second_factors = SecondFactors(second_factor_key)
         self._by_account = KeyedLimit(client, ACCOUNT_RATE, keys.login_account)
+        self._shown_again = KeyedLimit(client, ACCOUNT_RATE, keys.shown_again)
         self._by_address = AddressLimit(client, ADDRESS_RATE, keys.login_address)
 
     async def charge(self, client: LoginClient, name: str | None = None) -> None:
         """Count an attempt. Raises `quota-exceeded` for too many by the client, or for this account."""
+        await self._charge(client, self._by_account, name)
+
+    async def charge_again(self, client: LoginClient, name: str) -> None:
+        """Count a secret that somebody who is logged in shows again: strangers cannot use up that limit.
+
+        Raises as `charge`.
+        """
+        await self._charge(client, self._shown_again, name)
+
+    async def _charge(self, client: LoginClient, by_account: KeyedLimit, name: str | None) -> None:
         wait_ms = await self._by_address.wait_ms(*client.names)
         if wait_ms:
             raise quota_exceeded("login-address", ADDRESS_RATE, wait_ms)
-        wait_ms = await self._by_account.wait_ms(name) if name is not None else 0
+        wait_ms = await by_account.wait_ms(name) if name is not None else 0
         if wait_ms:
             raise quota_exceeded("login-account", ACCOUNT_RATE, wait_ms)
 
@@ -133,7 +144,7 @@ async def check_code(edge: Edge, account: Account, code: str) -> None:
 
 async def check_password(edge: Edge, account: Account, password: str, client: LoginClient) -> None:
     """Have somebody who is logged in show their password again. Raises `login-failed`, `quota-exceeded`."""
-    await edge.logins.charge(client, account.name)
+    await edge.logins.charge_again(client, account.name)
     if not await edge.logins.passwords.are_equal(password, account.password):
         raise _failed()
 
@@ -147,8 +158,8 @@ async def invited_moderator(edge: Edge, token: str) -> str:
     return name
 
 
-async def accept_invitation(edge: Edge, token: str, password: str, client: LoginClient) -> str:
-    """Set the password of whom an invitation is for, and return their name; they log in with it.
+async def accept_invitation(edge: Edge, token: str, password: str, client: LoginClient) -> Account:
+    """Set the password of whom an invitation is for, and return their account; they log in with it.
 
     The invitation ends with it, and so do their sessions. Raises `not-found`, `schema-violation` for a weak
     password, and `quota-exceeded`.
@@ -160,7 +171,7 @@ async def accept_invitation(edge: Edge, token: str, password: str, client: Login
     account = await edge.ledger.write(work)
     if account is None:
         raise _no_invitation()
-    return account.name
+    return account
 
 
 def _failed() -> Problem:

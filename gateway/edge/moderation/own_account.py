@@ -66,7 +66,7 @@ async def confirm_second_factor(request: web.Request) -> web.Response:
     edge, session = request.app[EDGE], await session_of(request)
     code = parse_body(await read_body(request, SMALL_BODY), wire.SecondFactorCode).code
     account = session.account
-    await edge.logins.charge(login_client_of(request), account.name)
+    await edge.logins.charge_again(login_client_of(request), account.name)
     sealed = account.second_factor
     if sealed is None or account.has_second_factor:
         raise Problem(ProblemType.STATE_CONFLICT, "there is no second factor that waits to be confirmed")

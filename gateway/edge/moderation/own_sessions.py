@@ -83,8 +83,8 @@ async def accept_invitation(request: web.Request) -> web.Response:
     refuse_foreign_pages(request, is_cookie=False)
     password = parse_body(await read_body(request, SMALL_BODY), wire.InvitationAccepted).password
     token, client = request.match_info["invitation"], logins.login_client_of(request)
-    name = await logins.accept_invitation(request.app[EDGE], token, password, client)
-    return json_response(wire.PasswordSet(moderator=name))
+    account = await logins.accept_invitation(request.app[EDGE], token, password, client)
+    return json_response(wire.PasswordSet(moderator=account.name))
 
 
 def set_cookie(response: web.StreamResponse, session: Session) -> None:
