@@ -44,7 +44,7 @@ _OF_OWN = (
     Route("GET", "/tokens", own_account.list_tokens, Caller.ACCOUNT, "List your tokens",
           wire.TokenList, problems=_OWN),
     Route("POST", "/tokens", own_account.issue_token, Caller.ACCOUNT, "Issue a token for a program of yours",
-          wire.TokenIssued, wire.NewToken, 201, (*POST, *TOKEN, P.CSRF, P.STATE_CONFLICT)),
+          wire.TokenIssued, wire.NewToken, 201, _OWN_SECRET),
     Route("DELETE", "/tokens/{token}", own_account.revoke_token, Caller.ACCOUNT, "Revoke one of your tokens",
           wire.TokenRevoked, problems=(*_OWN_WRITE, P.NOT_FOUND)),
 )  # fmt: skip

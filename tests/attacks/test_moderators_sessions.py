@@ -99,7 +99,7 @@ async def test_M11_a_disabled_moderator_is_out_with_the_next_request(harness: Ha
     """Their session and their token answer 401 at once, and stay ended when the account is enabled again."""
     name = await with_password(harness)
     browser = await logged_in(harness)
-    token = (await browser.ask("POST", "/tokens", {"label": "a program"})).body["text"]
+    token = (await browser.ask("POST", "/tokens", {"label": "a program", "password": PASSWORD})).body["text"]
     assert 200 == (await harness.get("/v1/moderation/session", token)).status
     path = f"/v1/moderation/people/{name}"
     for verb in ("disable", "enable"):
@@ -163,7 +163,7 @@ async def test_M06_a_write_of_another_site_does_nothing(harness: Harness, header
     """Though the browser sent the cookie; a page of ours with the session's token does it."""
     await with_password(harness)
     browser = await logged_in(harness)
-    body = {"label": "a program"}
+    body = {"label": "a program", "password": PASSWORD}
     assert (403, "csrf") == told(await browser.ask("POST", "/tokens", body, **headers))
     assert [] == (await browser.ask("GET", "/tokens")).body["tokens"]
     assert 201 == (await browser.ask("POST", "/tokens", body)).status
@@ -204,7 +204,7 @@ async def test_M09_changes_of_people_are_events_without_secrets(harness: Harness
         token = await invited(harness)
         await harness.post(f"/v1/moderation/invitations/{token}", {"password": PASSWORD})
         browser = await logged_in(harness)
-        issued = (await browser.ask("POST", "/tokens", {"label": "a program"})).body
+        issued = (await browser.ask("POST", "/tokens", {"label": "a program", "password": PASSWORD})).body
         await browser.ask("DELETE", f"/tokens/{issued['token']}")
         await browser.ask("DELETE", "/sessions")
     rows = await harness.edge.ledger.read(_told_of("noor"))

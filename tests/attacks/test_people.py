@@ -95,7 +95,9 @@ async def test_M01_a_role_that_is_taken_away_is_gone_with_the_next_request(harne
     for name in ("lena", "noor"):
         await with_password(harness, name, **{"*": "admin"})
     browser = await logged_in(harness)
-    token = (await browser.ask("POST", "/tokens", {"label": "all", "ability": "administer"})).body["text"]
+    token = (
+        await browser.ask("POST", "/tokens", {"label": "all", "ability": "administer", "password": PASSWORD})
+    ).body["text"]
     assert (200, 200) == (
         (await browser.ask("GET", "/people")).status,
         (await harness.get(PEOPLE, token)).status,
@@ -133,7 +135,7 @@ async def test_a_token_has_what_it_was_issued_for_and_no_more(harness: Harness):
     """An ability, scopes of one's own, and a time; and it issues no other token."""
     await with_password(harness, "noor", sprint="senior")
     browser = await logged_in(harness)
-    body = {"label": "reads", "ability": "read", "scopes": ["sprint"], "days": 1}
+    body = {"label": "reads", "ability": "read", "scopes": ["sprint"], "days": 1, "password": PASSWORD}
     issued = (await browser.ask("POST", "/tokens", body)).body
     text = issued["text"]
     assert text.startswith("sgm_")
@@ -148,12 +150,31 @@ async def test_a_token_has_what_it_was_issued_for_and_no_more(harness: Harness):
     assert (401, "token-invalid") == told(await harness.get("/v1/moderation/session", text))
 
 
+async def test_M13_a_token_takes_the_password_and_ends_with_it(harness: Harness):
+    """Who found a session leaves no token behind: neither without the password, nor after it was replaced."""
+    await with_password(harness)
+    browser = await logged_in(harness)
+    for shown, refusal in ((None, (422, "schema-violation")), ("other otter 8", (401, "login-failed"))):
+        body = {"label": "a program"} | ({"password": shown} if shown else {})
+        assert refusal == told(await browser.ask("POST", "/tokens", body))
+    issued = await browser.ask("POST", "/tokens", {"label": "a program", "password": PASSWORD})
+    text = issued.body["text"]
+    assert 200 == (await by_token(harness, "GET", "/session", text)).status
+    change = {"password": PASSWORD, "new": "other otter 8"}
+    assert 200 == (await browser.ask("PUT", "/password", change)).status
+    assert (401, "token-invalid") == told(await by_token(harness, "GET", "/session", text))
+
+
 async def test_M13_a_token_ends_nothing_but_itself(harness: Harness):
     """Who found the token of a program ends no session of its owner, and revokes none of their tokens."""
     await with_password(harness)
     browser = await logged_in(harness)
     first, second = [
-        (await browser.ask("POST", "/tokens", {"label": label, "ability": "overrule"})).body
+        (
+            await browser.ask(
+                "POST", "/tokens", {"label": label, "ability": "overrule", "password": PASSWORD}
+            )
+        ).body
         for label in ("first", "second")
     ]
     [session] = (await browser.ask("GET", "/sessions")).body["sessions"]
@@ -233,7 +254,7 @@ async def test_M13_the_ledger_alone_gives_no_codes(harness: Harness):
 async def test_an_admin_lets_somebody_in_who_lost_everything(harness: Harness):
     """A reset ends sessions, tokens, password and second factor; the new invitation sets a password."""
     browser, _ = await with_second_factor(harness)
-    token = (await browser.ask("POST", "/tokens", {"label": "a program"})).body["text"]
+    token = (await browser.ask("POST", "/tokens", {"label": "a program", "password": PASSWORD})).body["text"]
     made = (await harness.post(f"{PEOPLE}/noor/reset", {}, admin(harness))).body
     assert (401, 401) == (
         (await browser.ask("GET", "/session")).status, (await harness.get("/v1/moderation/session", token)).status
@@ -248,7 +269,7 @@ async def test_an_admin_sees_and_ends_what_somebody_has_open(harness: Harness):
     """Sessions and tokens of an account, without their texts; both end at once."""
     await with_password(harness)
     browser = await logged_in(harness)
-    issued = (await browser.ask("POST", "/tokens", {"label": "a program"})).body
+    issued = (await browser.ask("POST", "/tokens", {"label": "a program", "password": PASSWORD})).body
     sessions = (await harness.get(f"{PEOPLE}/noor/sessions", admin(harness))).body["sessions"]
     assert [False] == [each["is_this"] for each in sessions]
     listed = await harness.get(f"{PEOPLE}/noor/tokens", admin(harness))

@@ -72,7 +72,7 @@ def _body(route: Route) -> Any:
         "NewPassword": {"password": "no password", "new": "hidden heron 7"},
         "PasswordShown": {"password": "no password"},
         "SecondFactorCode": {"code": "000000"},
-        "NewToken": {"label": "a program"},
+        "NewToken": {"label": "a program", "password": "no password"},
         "NewModerator": {"name": "noor", "grants": {"*": "viewer"}},
         "ModeratorChange": {"grants": {"*": "viewer"}},
         "NewBan": {"operation": secrets.token_hex(8), "board": "other", "code": "cheating"},

@@ -89,6 +89,7 @@ async def issue_token(request: web.Request) -> web.Response:
     form = await read_form(request)
     days = form.get("days", "")
     body = {
+        "password": form.get("password", ""),
         "label": form.get("label", ""),
         "ability": form.get("ability", ""),
         "scopes": form.get("scopes", "").split(),

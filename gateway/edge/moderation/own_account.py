@@ -34,7 +34,7 @@ TOKEN_BODY: Final = 8_192
 
 
 async def change_password(request: web.Request) -> web.Response:
-    """Set another password of one's own. All sessions end."""
+    """Set another password of one's own. All sessions and tokens end."""
     edge, session = request.app[EDGE], await session_of(request)
     new = parse_body(await read_body(request, SMALL_BODY), wire.NewPassword)
     account = session.account
@@ -103,6 +103,7 @@ async def issue_token(request: web.Request) -> web.Response:
     for scope in new.scopes:
         if not session.moderator.reaches(scope):
             raise Problem(ProblemType.SCOPE_FORBIDDEN, f"scopes: you have no role on {scope}")
+    await check_password(edge, session.account, new.password, login_client_of(request))
     now_ms = edge.clock()
     text, record = new_token(
         session.account.name, new.label, Ability(new.ability), new.scopes, now_ms, now_ms + new.days * DAY_MS

@@ -58,8 +58,12 @@ class SecondFactorCode(Body):
 
 
 class NewToken(Body):
-    """A personal token: up to an ability, on some scopes, or without any on all of one's own."""
+    """A personal token: up to an ability, on some scopes, or without any on all of one's own.
 
+    One's own password is shown again, so that whoever has the session alone cannot stay.
+    """
+
+    password: Password
     label: Annotated[str, Field(min_length=1, max_length=80)]
     ability: AbilityName = "decide"
     scopes: Annotated[list[Scope], Field(max_length=SCOPES_LIMIT)] = Field(default_factory=list)
@@ -138,7 +142,7 @@ class InvitationMade(Answer):
 
 
 class PasswordSet(Answer):
-    """A password was set. The sessions of the account have ended: log in with it."""
+    """A password was set. The sessions and tokens of the account have ended: log in with it."""
 
     moderator: str
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from sqlalchemy import bindparam, delete, select
+from sqlalchemy import bindparam, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from gateway.ledger.moderation.account_rows import (
@@ -18,7 +18,7 @@ from gateway.ledger.moderation.account_rows import (
     save,
 )
 from gateway.ledger.moderation.trail import ACTOR
-from gateway.ledger.schema import Int64, invitations, moderator_sessions
+from gateway.ledger.schema import Int64, invitations
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.errors import AccountConflict, AccountOvertaken
 from policies.vocabulary import Reason
@@ -36,10 +36,6 @@ _INVITED = Query(
     select(_i.moderator).where(
         _i.digest == bindparam("of_digest"), _i.expires_at_ms > bindparam("now_ms", type_=Int64)
     )
-)
-_REMOVE_INVITATION = Query(delete(invitations).where(_i.moderator == bindparam("of_moderator")))
-_REMOVE_SESSIONS = Query(
-    delete(moderator_sessions).where(moderator_sessions.c.moderator == bindparam("of_moderator"))
 )
 
 
@@ -84,7 +80,10 @@ def invited(digest: bytes, *, now_ms: int) -> Operation[str | None]:
 
 
 def accept_invitation(digest: bytes, password: str, *, at_ms: int) -> Operation[Account | None]:
-    """Set the password of whom an invitation is for, and end their sessions. None if it is not in force."""
+    """Set the password of whom an invitation is for, and end their sessions and tokens.
+
+    None if it is not in force.
+    """
 
     async def work(tx: Transaction) -> Account | None:
         name = await invited(digest, now_ms=at_ms)(tx)
@@ -97,7 +96,7 @@ def accept_invitation(digest: bytes, password: str, *, at_ms: int) -> Operation[
 
 
 def change_password(name: str, before: str | None, password: str, act: Act) -> Operation[Account]:
-    """Set another password, and end the sessions of the account.
+    """Set another password, and end the sessions and tokens of the account.
 
     Raises AccountOvertaken if the stored password is no longer `before`.
     """
@@ -112,8 +111,7 @@ def change_password(name: str, before: str | None, password: str, act: Act) -> O
 
 
 async def _set_password(tx: Transaction, account: Account, password: str, act: Act) -> Account:
-    await tx.run(_REMOVE_INVITATION, of_moderator=account.name)
-    await tx.run(_REMOVE_SESSIONS, of_moderator=account.name)
+    await end_access(tx, account.name)
     return await save(tx, replace(account, password=password), act, Reason.PASSWORD_SET)
 
 
