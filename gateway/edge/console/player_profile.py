@@ -16,11 +16,10 @@ from gateway.edge.console.wording import without_field
 from gateway.edge.context import EDGE
 from gateway.edge.http.request import moderator_anywhere
 from gateway.edge.moderation import bans
+from gateway.edge.moderation.players import profile_of
 from gateway.edge.players.friends import named_player
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire.moderation_bans import BanShown
-from gateway.ledger.index_pages import names_of
-from gateway.ledger.reads import ReadKind
 from gateway.runtime.clock import parse_rfc3339, rfc3339
 from policies.bans import BanCode
 
@@ -62,7 +61,7 @@ async def find_player(request: web.Request) -> web.Response:
 
 
 async def show_player_page(request: web.Request) -> web.Response:
-    """Draw a player."""
+    """Draw a player who has something on the boards that the moderator may read."""
     return await _player(request)
 
 
@@ -86,7 +85,9 @@ async def ban(request: web.Request) -> web.Response:
 
 async def unban(request: web.Request) -> web.Response:
     """Lift a ban."""
-    return await _sent(request, bans.lift_ban, None, await read_form(request))
+    form = await read_form(request)
+    await moderator_anywhere(request, Ability.OVERRULE)
+    return await _sent(request, bans.lift_ban, None, form)
 
 
 def _in_days(days: str, drawn_at: str) -> str:
@@ -113,8 +114,7 @@ async def _player(
 ) -> web.Response:
     edge, player = request.app[EDGE], named_player(request)
     moderator = await moderator_anywhere(request, Ability.READ)
-    names = await edge.ledger.read(names_of([player]), ReadKind.MODERATION)
-    shown = await bans.bans_shown(edge, moderator, player)
+    profile = await profile_of(edge, moderator, player)
     return draw(
         request,
         "player.html",
@@ -122,9 +122,9 @@ async def _player(
         visit=await visit_of(request),
         current=PLAYERS,
         player=player,
-        name=names.get(player) or player,
-        bans=shown,
-        in_force=[each for each in shown if _is_in_force(each, edge.clock())],
+        name=profile.name or player,
+        bans=profile.bans,
+        in_force=[each for each in profile.bans if _is_in_force(each, edge.clock())],
         codes=list(BanCode),
         durations=DURATIONS,
         may_ban=bool(moderator.scopes(Ability.OVERRULE)),

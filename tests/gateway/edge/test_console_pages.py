@@ -252,6 +252,24 @@ async def test_a_player_is_banned_and_unbanned_by_forms(harness: Harness):
     assert "Lifted" in (await ask(harness, "GET", path, session)).text
 
 
+async def test_M02_a_player_of_other_boards_has_no_page(harness: Harness):
+    """The name of a player is drawn for who may read a board with a run of theirs, or a ban, and for nobody else."""
+    await staff(harness, ROLES | {"far": {"sprint": "senior"}, "near": {"arcade": "viewer"}})
+    player, nobody = await player_of(harness, "Ada Hidden"), await player_of(harness, "Bo Hidden")
+    await submitted(harness, player, 900, state=State.PROMOTED, reason=Reason.ACCEPTED, findings=())
+    drawn = {
+        (name, who): await ask(harness, "GET", f"/console/players/{who}", await session_of(harness, name))
+        for name in ("far", "near", "vic")
+        for who in (player, nobody)
+    }
+    assert {("near", player), ("vic", player)} == {
+        place for place, page in drawn.items() if page.status == 200
+    }
+    assert drawn.keys() - {("near", player), ("vic", player)} == {
+        place for place, page in drawn.items() if page.status == 404 and "Hidden" not in page.text
+    }
+
+
 async def test_a_filter_that_is_left_empty_filters_nothing(harness: Harness):
     """The form sends all of its fields; those that were filled in stay in the address, and the counts lead to a reason."""
     await staff(harness, ROLES)
