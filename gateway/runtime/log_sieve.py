@@ -20,8 +20,11 @@ NAMES_KEPT: Final = 256
 
 TRACEBACK_CHARACTERS: Final = 8_000
 
-_ABOUT: Final = ("fingerprint", "duty", "part", "consumer", "validator", "board")
-"""Fields that make up a subject. Each is from a closed set: never a player, an address or a path."""
+_ABOUT: Final = ("moderator", "cause", "fingerprint", "duty", "part", "consumer", "validator", "board")
+"""Fields that make up a subject. Each is from a closed set: never a player, an address or a path.
+
+`moderator` is only ever the name of an account that is there.
+"""
 
 
 class Sieve:

@@ -114,6 +114,12 @@ READS_REFUSED = Counter(
     ["kind"],
     registry=REGISTRY,
 )
+LOGINS = Counter(
+    "scoregate_logins",
+    "Logins of moderators, and passwords that they show again, by outcome.",
+    ["outcome"],
+    registry=REGISTRY,
+)
 INDEX_DIFFERENCES = Counter(
     "scoregate_index_differences",
     "Differences between index and ledger that the steward found and repaired.",

@@ -102,7 +102,10 @@ def test_whatever_a_fault_or_a_stranger_can_repeat_is_sieved():
     assert repeated == REPEATED
 
 
-@pytest.mark.parametrize("field", ["fingerprint", "duty", "part", "consumer", "validator", "board"])
+FIELDS = ["moderator", "cause", "fingerprint", "duty", "part", "consumer", "validator", "board"]
+
+
+@pytest.mark.parametrize("field", FIELDS)
 def test_one_subject_that_fails_hides_no_other(field: str):
     """However often one is told of, the first line about another is written; who is in a line makes it no other subject."""
     sieved = SievedEvents(REPEATED, Sieve(monotonic_s=lambda: 0.0))

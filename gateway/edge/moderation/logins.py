@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 from aiohttp import web
@@ -22,7 +23,7 @@ from gateway.ledger.moderation import accounts, invitations, second_factors, ses
 from gateway.ledger.moderation.account_rows import Account
 from gateway.ledger.moderation.sessions import SessionRecord
 from gateway.ledger.reads import ReadKind
-from gateway.runtime.telemetry import Event, logger
+from gateway.runtime.telemetry import LOGINS, Event, logger
 from policies.limits import Rate
 
 ACCOUNT_RATE: Final = Rate(per_minute=2, burst=20)
@@ -35,6 +36,17 @@ BROWSER_LIMIT: Final = 200
 """Characters kept of a browser's description of itself, of those of ASCII that can be printed."""
 
 _log = logger()
+
+
+class LoginOutcome(StrEnum):
+    """How an attempt to log in, or to show a password again, ends."""
+
+    OPENED = "opened"
+    UNKNOWN = "unknown"
+    DISABLED = "disabled"
+    PASSWORD = "password"  # noqa: S105 - an outcome, and no password
+    CODE = "code"
+    LIMITED = "limited"
 
 
 class Logins:
@@ -56,14 +68,18 @@ class Logins:
 
         Raises as `charge`.
         """
-        await self._charge(client, self._shown_again, name)
+        await self._charge(client, self._shown_again, name, moderator=name)
 
-    async def _charge(self, client: LoginClient, by_account: KeyedLimit, name: str | None) -> None:
+    async def _charge(
+        self, client: LoginClient, by_account: KeyedLimit, name: str | None, *, moderator: str = ""
+    ) -> None:
         wait_ms = await self._by_address.wait_ms(*client.names)
         if wait_ms:
+            _note_refusal(LoginOutcome.LIMITED, client, moderator)
             raise quota_exceeded("login-address", ADDRESS_RATE, wait_ms)
         wait_ms = await by_account.wait_ms(name) if name is not None else 0
         if wait_ms:
+            _note_refusal(LoginOutcome.LIMITED, client, moderator)
             raise quota_exceeded("login-account", ACCOUNT_RATE, wait_ms)
 
 
@@ -95,12 +111,14 @@ async def log_in(edge: Edge, name: str, password: str, code: str, client: LoginC
     stored = account.password if account else None
     is_right = await edge.logins.passwords.are_equal(password, stored)
     if account is None or account.is_disabled or not is_right:
-        _log.warning(
-            Event.LOGIN_REFUSED, moderator=account.name if account else "", client=client.names.address
-        )
+        if account is None:
+            _note_refusal(LoginOutcome.UNKNOWN, client)
+        else:
+            cause = LoginOutcome.DISABLED if account.is_disabled else LoginOutcome.PASSWORD
+            _note_refusal(cause, client, account.name)
         raise _failed()
     if account.has_second_factor:
-        await check_code(edge, account, code)
+        await check_code(edge, account, code, client)
     return await open_session(edge, account, client)
 
 
@@ -119,7 +137,9 @@ async def open_session(edge: Edge, account: Account, client: LoginClient) -> Ses
     )
     opening = sessions.open_session(record, password=account.password, idle_since_ms=now_ms - IDLE_MS)
     if not await edge.ledger.write(opening):
+        _note_refusal(LoginOutcome.DISABLED, client, account.name)
         raise _failed()
+    LOGINS.labels(LoginOutcome.OPENED).inc()
     _log.info(Event.LOGIN, moderator=account.name, session=record.session_id, client=client.names.address)
     return Session(token, record, account, moderator_of_account(account))
 
@@ -129,7 +149,7 @@ async def log_out(edge: Edge, session: Session) -> None:
     await edge.ledger.write(sessions.end_session(session.record.digest))
 
 
-async def check_code(edge: Edge, account: Account, code: str) -> None:
+async def check_code(edge: Edge, account: Account, code: str, client: LoginClient) -> None:
     """Take a code of an account's second factor. Each is taken once.
 
     Raises `second-factor-required` without one, and `login-failed` for a wrong one.
@@ -139,6 +159,7 @@ async def check_code(edge: Edge, account: Account, code: str) -> None:
     assert account.second_factor is not None
     step = edge.logins.second_factors.step_of(code, account.second_factor, account.name, now_ms=edge.clock())
     if step is None or not await edge.ledger.write(second_factors.take_step(account.name, step)):
+        _note_refusal(LoginOutcome.CODE, client, account.name)
         raise _failed()
 
 
@@ -146,6 +167,7 @@ async def check_password(edge: Edge, account: Account, password: str, client: Lo
     """Have somebody who is logged in show their password again. Raises `login-failed`, `quota-exceeded`."""
     await edge.logins.charge_again(client, account.name)
     if not await edge.logins.passwords.are_equal(password, account.password):
+        _note_refusal(LoginOutcome.PASSWORD, client, account.name)
         raise _failed()
 
 
@@ -172,6 +194,12 @@ async def accept_invitation(edge: Edge, token: str, password: str, client: Login
     if account is None:
         raise _no_invitation()
     return account
+
+
+def _note_refusal(cause: LoginOutcome, client: LoginClient, moderator: str = "") -> None:
+    """Count and log a refusal; a name is given only of an account that is there."""
+    LOGINS.labels(cause).inc()
+    _log.warning(Event.LOGIN_REFUSED, cause=cause.value, moderator=moderator, client=client.names.address)
 
 
 def _failed() -> Problem:
