@@ -75,14 +75,16 @@ def appeal_until_ms(history: CaseHistory, days: int) -> int | None:
     stands = standing_event(history)
     is_final = State(stands["to"]) in {State.REJECTED, State.REVOKED}
     is_theirs = stands["actor"] in _JUDGES or stands["actor"].startswith(_NAMED_JUDGES)
-    if not days or not is_final or not is_theirs or stands["reason"] == Reason.CORRECTED:
+    if not days or not is_final or not is_theirs or stands["reason"] in {Reason.CORRECTED, Reason.BANNED}:
         return None
     return int(stands["at_ms"]) + days * DAY_MS
 
 
 def message_to_player(history: CaseHistory) -> str | None:
-    """Return what a moderator last told the player of the decision, None if nothing."""
+    """Return what a moderator last told the player of the decision. None if nothing, or under a ban."""
     stands = standing_event(history)
+    if stands["reason"] == Reason.BANNED:
+        return None
     told = denial_of_appeal(history) or stands
     is_question = "answer_by_ms" in told["detail"]
     message = None if is_question else told["detail"].get("message")

@@ -13,8 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gateway.ledger import queries
 from gateway.ledger.moderation import bans
 from gateway.settlement import bans as banning
+from gateway.settlement.case_history import appeal_until_ms, message_to_player
 from gateway.settlement.settle import Decision, _decide_all, receive
 from gateway.shared_records import Change
 from policies.errors import StateConflict
@@ -223,6 +225,20 @@ def test_what_counts_unverified_does_so_again_after_a_ban_and_convicts_nobody():
     assert [] == game.books.rows("SELECT kind FROM outbox WHERE kind <> 'project'")
     game.unban("one")
     assert {("promoted", "sampled")} == {game.state_of(run) for run in runs}
+
+
+def test_a_player_cannot_appeal_against_a_ban_nor_reads_that_a_banned_run_counts():
+    """Though the moderator who approved the run while they were banned is the actor of its revocation."""
+    game = a_game()
+    run = game.play("track.a", "ada", 3, 0)
+    game.decide(run, *_turns["hold"])
+    game.ban("one", "ada")
+    said, held = {"message": "It counts."}, frozenset({State.HELD})
+    approval = Decision(run, State.PROMOTED, "moderator:mara", Reason.APPROVED, NOON_MS, held, detail=said)
+    game.books.do(_decide_all(game.runs[run], [approval]))
+    history = game.books.do(queries.history_of(run))
+    assert ("revoked", "banned") == game.state_of(run)
+    assert (None, None) == (appeal_until_ms(history, 14), message_to_player(history))
 
 
 def test_of_two_bans_the_last_that_ends_brings_back_what_both_took():
