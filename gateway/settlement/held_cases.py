@@ -43,7 +43,7 @@ async def keep_case(tx: Transaction, submission: StoredSubmission, decision: Dec
     """Close the case that a decision ends, open the one that it begins, and note in it what was remarked."""
     if decision.reason in REMARKS:
         await _note_remark(tx, submission, decision)
-    elif decision.to_state is not submission.state:
+    else:
         if submission.state is not State.PENDING:  # which never has one
             await close_case(tx, submission.submission_id)
         if decision.to_state is State.HELD:

@@ -241,6 +241,21 @@ def test_a_player_cannot_appeal_against_a_ban_nor_reads_that_a_banned_run_counts
     assert (None, None) == (appeal_until_ms(history, 14), message_to_player(history))
 
 
+def test_an_appeal_that_is_granted_during_a_ban_is_no_case_any_more():
+    """The run stays revoked, for the ban alone, and counts after it."""
+    game = a_game()
+    run = game.play("track.a", "ada", 3, 0)
+    for turn in ("verify", "revoke"):
+        game.decide(run, *_turns[turn])
+    game.ban("one", "ada")
+    assert game.decide(run, State.REVOKED, State.REVOKED, Reason.APPEALED)
+    assert [(run,)] == game.books.rows("SELECT submission_id FROM cases")
+    assert game.decide(run, State.REVOKED, State.PROMOTED, Reason.APPEAL_GRANTED)
+    assert ([], ("revoked", "banned")) == (game.books.rows("SELECT * FROM cases"), game.state_of(run))
+    game.unban("one")
+    assert ("promoted", "appeal-granted") == game.state_of(run)
+
+
 def test_of_two_bans_the_last_that_ends_brings_back_what_both_took():
     """What another ban covers is not even looked at."""
     game = a_game()
