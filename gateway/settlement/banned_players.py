@@ -37,6 +37,7 @@ class BannedPlayers:
         self._ledger = ledger
         self._bans: OrderedDict[str, dict[str, Ban]] = OrderedDict()
         self._seen = 0
+        self._refreshing = asyncio.Lock()
 
     def open_ban(self, player: str, board: str, *, now_ms: int) -> Ban | None:
         """Return an open ban of a player on a board: of several, the one that ends last. None if over."""
@@ -54,13 +55,14 @@ class BannedPlayers:
         return [ban for ban in bans.values() if ban.covers(board)] if bans else []
 
     async def refresh(self) -> None:
-        """Read what has changed. Raises LedgerUnavailable."""
-        while page := await self._ledger.read(changed_after(self._seen, count=PAGE), ReadKind.REQUESTS):
-            for ban in page:
-                self._note(ban)
-            self._seen = max(self._seen, page[-1].changed_seq)
-            if len(page) < PAGE:
-                return
+        """Read what has changed, one at a time: no older answer comes last. Raises LedgerUnavailable."""
+        async with self._refreshing:
+            while page := await self._ledger.read(changed_after(self._seen, count=PAGE), ReadKind.REQUESTS):
+                for ban in page:
+                    self._note(ban)
+                self._seen = page[-1].changed_seq
+                if len(page) < PAGE:
+                    return
 
     def _note(self, ban: Ban) -> None:
         bans = self._bans.get(ban.player, {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +196,40 @@ async def test_bans_are_sealed_and_their_states_agree_with_the_log(
             pass
         report = await audit(ledger, PublicKeys(key.public_key))
     assert (10, 10, 2) == (report.events, report.sealed_events, report.submissions)
+
+
+class SlowAtFirst:
+    """A ledger whose first answer arrives only when it may."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._is_first = True
+        self.has_read = asyncio.Event()
+        self.may_answer = asyncio.Event()
+
+    async def read(self, work: Any, *_: Any) -> Any:
+        is_first, self._is_first = self._is_first, False
+        answer = await self._ledger.read(work)
+        if is_first:
+            self.has_read.set()
+            await self.may_answer.wait()
+        return answer
+
+
+async def test_an_edge_does_not_take_an_older_answer_for_the_newest(store: Store, board: Board):
+    """Of two reads at once the first may be answered last; who was freed between them is free."""
+    async with open_in(store) as ledger:
+        slow = SlowAtFirst(ledger)
+        known = BannedPlayers(slow)  # type: ignore[arg-type]
+        await ledger.write(begin(a_ban("one", "ada", "tiny")))
+        async with asyncio.TaskGroup() as both:
+            both.create_task(known.refresh())
+            await slow.has_read.wait()
+            await ledger.write(lift("one", by="moderator:mia", now_ms=NOON_MS))
+            second = both.create_task(known.refresh())
+            await asyncio.wait([second], timeout=0.2)
+            slow.may_answer.set()
+        assert not known.open_ban("ada", "tiny", now_ms=NOON_MS)
 
 
 async def test_a_ban_ends_at_its_time_and_an_edge_hears_of_all(store: Store, board: Board):
