@@ -20,7 +20,7 @@ from gateway.edge.moderation.account_refusals import account_refusals_as_problem
 from gateway.edge.moderation.logins import check_password, login_client_of
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire import moderation_people as wire
-from gateway.ledger.moderation import api_tokens, invitations, second_factors
+from gateway.ledger.moderation import api_tokens, invitations, second_factors, sessions
 from gateway.ledger.moderation.account_rows import Act
 from gateway.ledger.moderation.api_tokens import TokenRecord
 from gateway.ledger.moderation.trail import ACTOR
@@ -109,7 +109,8 @@ async def issue_token(request: web.Request) -> web.Response:
         session.account.name, new.label, Ability(new.ability), new.scopes, now_ms, now_ms + new.days * DAY_MS
     )
     with account_refusals_as_problems():
-        await edge.ledger.write(api_tokens.issue_token(record, _act(edge, session)))
+        issuing = api_tokens.issue_token(record, _act(edge, session))
+        await edge.ledger.write(sessions.while_open(session.record.digest, issuing))
     shown = _token_shown(record)
     return json_response(wire.TokenIssued(**shown.model_dump(), text=text), status=201)
 

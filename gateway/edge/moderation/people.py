@@ -80,8 +80,11 @@ async def add_moderator(edge: Edge, admin: Moderator, new: wire.NewModerator) ->
     token, invitation = new_invitation(edge.clock())
     with account_refusals_as_problems():
         account = await edge.ledger.write(
-            accounts.add_account(
-                new.name, new.grants, _act(edge, admin), players=new.players, invitation=invitation
+            accounts.while_admin(
+                admin.name,
+                accounts.add_account(
+                    new.name, new.grants, _act(edge, admin), players=new.players, invitation=invitation
+                ),
             )
         )
     return invitation_made(account, token, invitation)
@@ -103,7 +106,7 @@ async def change_moderator(
     change = accounts.change_account(
         name, _act(edge, admin), grants=new.grants, players=new.players, version=version
     )
-    return await _written(edge, name, change)
+    return await _written(edge, admin, name, change)
 
 
 async def disable_person(request: web.Request) -> web.Response:
@@ -201,7 +204,7 @@ async def _admin(request: web.Request) -> Moderator:
 async def _turn(request: web.Request, turn: Callable[..., Operation[Account]]) -> web.Response:
     edge, admin = request.app[EDGE], await _admin(request)
     name, version = request.match_info["moderator"], expected_version(request)
-    return _shown(await _written(edge, name, turn(name, _act(edge, admin), version=version)))
+    return _shown(await _written(edge, admin, name, turn(name, _act(edge, admin), version=version)))
 
 
 async def _invite(request: web.Request, *, is_reset: bool) -> web.Response:
@@ -211,15 +214,15 @@ async def _invite(request: web.Request, *, is_reset: bool) -> web.Response:
         raise Problem(ProblemType.STATE_CONFLICT, "it is your own account: another admin has to invite you")
     token, invitation = new_invitation(edge.clock())
     work = invitations.invite(name, invitation, _act(edge, admin), is_reset=is_reset, version=version)
-    made = invitation_made(await _written(edge, name, work), token, invitation)
+    made = invitation_made(await _written(edge, admin, name, work), token, invitation)
     return json_response(made, status=201, headers={"ETag": made.etag})
 
 
-async def _written(edge: Edge, name: str, work: Operation[Account]) -> Account:
+async def _written(edge: Edge, admin: Moderator, name: str, work: Operation[Account]) -> Account:
     """Return an account as a change leaves it. Raises `not-found`, and what the ledger refuses."""
     await account_named(edge, name)  # accounts are never removed
     with account_refusals_as_problems():
-        return await edge.ledger.write(work)
+        return await edge.ledger.write(accounts.while_admin(admin.name, work))
 
 
 async def _check_scopes(edge: Edge, scopes: Iterable[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar
 
 from sqlalchemy import bindparam, delete, insert, select
 
@@ -27,6 +27,8 @@ from gateway.ledger.schema import moderator_grants, moderators
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.errors import AccountConflict
 from policies.vocabulary import Reason
+
+T = TypeVar("T")
 
 ACCOUNTS_LIMIT: Final = 1_000
 """Most accounts of a deployment, so that a list of them is bounded."""
@@ -61,6 +63,18 @@ def accounts_after(name: str, *, count: int) -> Operation[list[Account]]:
         return [account_from(row, grants.get(row[0], {})) for row in rows]
 
     return work
+
+
+def while_admin(name: str, work: Operation[T]) -> Operation[T]:
+    """Do something that only admins may, if this account still is one. Raises AccountConflict."""
+
+    async def checked(tx: Transaction) -> T:
+        actor = await load_account(tx, name)
+        if actor is None or not actor.is_admin:
+            raise AccountConflict("you are no admin of all boards any more")
+        return await work(tx)
+
+    return checked
 
 
 def add_account(

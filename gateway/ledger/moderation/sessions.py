@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from sqlalchemy import bindparam, delete, insert, or_, select, update
 
@@ -11,6 +11,8 @@ from gateway.ledger.schema import Int64, moderator_sessions
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.errors import AccountConflict
 from policies.vocabulary import Reason
+
+T = TypeVar("T")
 
 SESSIONS_LIMIT: Final = 20
 """Most sessions of one account. A further login ends the oldest."""
@@ -64,6 +66,18 @@ def session_of(digest: bytes) -> Operation[tuple[SessionRecord, Account] | None]
         return (session, account) if session and account else None
 
     return work
+
+
+def while_open(digest: bytes, work: Operation[T]) -> Operation[T]:
+    """Do something for a session that nobody ended meanwhile. Raises AccountConflict."""
+
+    async def checked(tx: Transaction) -> T:
+        found = await session_of(digest)(tx)
+        if found is None or found[1].is_disabled:
+            raise AccountConflict("your session was ended: log in again")
+        return await work(tx)
+
+    return checked
 
 
 def open_session(session: SessionRecord, *, password: str | None, idle_since_ms: int) -> Operation[bool]:
