@@ -8,6 +8,8 @@ from structlog.testing import capture_logs
 
 from gateway.edge.auth import passwords
 from gateway.edge.auth.moderator_secrets import digest_of
+from gateway.edge.auth.passwords import check_new_password
+from gateway.edge.problems import Problem
 from gateway.ledger.schema import events
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from tests.support.harness import Answer, Harness
@@ -196,6 +198,45 @@ async def test_an_invitation_is_accepted_once_in_three_days(harness: Harness):
     harness.clock.shift(72 * HOUR_S)
     assert 404 == (await harness.post(second, {"password": "other otter 8"})).status
     assert 201 == (await attempt(harness, "noor")).status
+
+
+@pytest.mark.parametrize(
+    "password",
+    [
+        "passwordpassword",
+        "P@ssw0rd2024!",
+        "123456789012",
+        "987654321098",
+        "qwertyuiop12",
+        "Asdfghjkl;12",
+        "1q2w3e4r5t6y",
+        "letmein-letmein",
+        "abcdeabcdeabcde",
+        "Welcome 2026!!",
+        "correct horse battery staple",
+        "Summer2025!Summer",
+    ],
+)
+def test_M13_a_password_that_many_have_is_refused(password: str):
+    """Common words, rows of the keyboard, counting and repeats leave too little of it that has to be guessed."""
+    with pytest.raises(Problem, match="common"):
+        check_new_password(password, "noor")
+
+
+@pytest.mark.parametrize(
+    "password",
+    [
+        PASSWORD,
+        "other otter 8",
+        "kT4!vPz9#mQx",
+        "grün und weit 52",
+        "summer rain at dover",
+        "東京の静かな夜明け前に歩く",
+    ],
+)
+def test_a_password_that_nobody_else_has_is_taken(password: str):
+    """A few unrelated words do, in any script, even if one of them is common."""
+    check_new_password(password, "noor")
 
 
 async def test_M09_changes_of_people_are_events_without_secrets(harness: Harness):

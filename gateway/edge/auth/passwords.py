@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import unicodedata
 from collections.abc import Callable
+from itertools import pairwise
+from string import ascii_lowercase
 from typing import Final, TypeVar
 
 from cryptography.exceptions import InvalidKey
@@ -36,6 +39,25 @@ SHORTEST: Final = 12
 LONGEST: Final = 256
 
 FEWEST_DIFFERENT: Final = 5
+
+FEWEST_UNFORESEEN: Final = 6
+"""Characters that are left when common words, and what goes on as it began, are taken out of a password."""
+
+_COMMON: Final = re.compile(
+    "correcthorsebatterystaple|changeme|trustno|iloveyou|password|passwort|passw|letmein|welcome|willkommen|"
+    "administrator|admin|root|login|user|guest|default|secret|geheim|master|monkey|dragon|shadow|sunshine|"
+    "princess|football|baseball|superman|batman|starwars|pokemon|michael|jordan|charlie|ashley|hello|hallo|"
+    "spring|summer|autumn|winter|january|february|march|april|june|july|august|september|october|november|"
+    "december|monday|tuesday|wednesday|thursday|friday|saturday|sunday|moderator|scoregate|console|gamer|game|"
+    "score|azerty|qwerty|qwertz|zxcvbn|1q2w3e4r5t6y|1qaz2wsx3edc|1q2w3e4r|1qaz2wsx|test|(?:19|20)[0-9]{2}"
+)
+"""What people choose everywhere, written by us for ASVS 5.0, 6.2.4: a short list, that rules go on from."""
+
+_ROWS: Final = (
+    "qwertyuiop[]|qwertzuiopü|azertyuiop|asdfghjkl;'|zxcvbnm,./|1234567890123|!@#$%^&*()|" + ascii_lowercase
+)
+_READ_AS: Final = str.maketrans("@4310$57!", "aaeiossti")
+"""Letters that look alike."""
 
 _NOBODYS: Final = (
     "$argon2id$v=19$m=19456,t=2,p=1$6xmcZ6WcbiRmjBunEL6QzQ$WXRwg+H0BalfV4dSQXbjVANysJAGjCkRBEGY3Yr4zHI"
@@ -81,9 +103,32 @@ def check_new_password(password: str, name: str) -> None:
         detail = f"password: expected at least {FEWEST_DIFFERENT} different characters"
     elif name.lower() in password.lower():
         detail = "password: expected one without the name of the account in it"
+    elif min(_unforeseen(text) for text in _spellings(password)) < FEWEST_UNFORESEEN:
+        detail = "password: expected one that is less common, such as a few unrelated words"
     else:
         return
     raise Problem(ProblemType.SCHEMA_VIOLATION, detail)
+
+
+def _spellings(password: str) -> tuple[str, str]:
+    """Return a password without spaces and hyphens, as it is and as its signs look."""
+    text = re.sub(r"[\s_-]", "", unicodedata.normalize("NFKC", password).lower())
+    return text, text.translate(_READ_AS)
+
+
+def _unforeseen(text: str) -> int:
+    """Return how many characters are no common word, no repeat, and no step on from the two before them."""
+    cycle = next((n for n in range(1, len(text)) if text[n:] == text[:-n]), len(text))
+    left = _COMMON.sub("", text[:cycle])
+    steps = [_step(one, other) for one, other in pairwise(left)]
+    return len(left) - sum(one == other is not None for one, other in pairwise(steps))
+
+
+def _step(one: str, other: str) -> int | None:
+    """Return whether a character is the one before again (0), or its neighbour (1 or -1) on a keyboard."""
+    if one == other:
+        return 0
+    return next((step for step, pair in ((1, one + other), (-1, other + one)) if pair in _ROWS), None)
 
 
 def _normal(password: str) -> bytes:
