@@ -83,12 +83,27 @@ class SettledDecision(NamedTuple):
     seq: int
     to_state: State
     at_ms: int
+    reason: Reason
     is_remark: bool = False
 
     @property
     def difference(self) -> int:
         """Return 1 if the submission counts now, -1 if it no longer counts, 0 if neither changed."""
         return (self.to_state is State.PROMOTED) - (self.submission.state is State.PROMOTED)
+
+    @property
+    def is_unverified_again(self) -> bool:
+        """Return whether the submission counts unverified, as it did before."""
+        is_new = self.submission.state is State.PENDING
+        return self.to_state is State.PROMOTED and self.reason is Reason.SAMPLED and not is_new
+
+    @property
+    def sampled(self) -> sampling.SampledSubmission:
+        """Return the submission for the queue of rechecks."""
+        submission = self.submission
+        return sampling.SampledSubmission(
+            submission.seq, submission.submission_id, submission.board, submission.player
+        )
 
     @property
     def counted(self) -> CountChange:
@@ -230,8 +245,8 @@ async def decide(tx: Transaction, board: Board, decision: Decision) -> SettledDe
     last = await queries.newest_seq()(tx)
     await _write_decision(tx, board, decision, submission, last + 1)
     reach(Point.INSIDE_SETTLE)
-    is_remark = decision.reason in REMARKS
-    return SettledDecision(submission, last + 1, decision.to_state, decision.at_ms, is_remark)
+    to_state, reason = decision.to_state, decision.reason
+    return SettledDecision(submission, last + 1, to_state, decision.at_ms, reason, reason in REMARKS)
 
 
 async def fold(tx: Transaction, board: Board, settled: Sequence[SettledDecision]) -> list[Change]:
@@ -249,6 +264,9 @@ async def fold(tx: Transaction, board: Board, settled: Sequence[SettledDecision]
     rolled_up: list[Change] = []
     for player, group in by_player.items():
         seq, changes = group[-1].seq, [decision.counted for decision in group]
+        if board.policy.replay:
+            returned = [decision.sampled for decision in group if decision.is_unverified_again]
+            await sampling.queue_returned(tx, returned, now_ms=group[-1].at_ms)
         folds = await fold_standings(tx, board.ranking, player, changes, seq)
         standings[seq] = tuple(fold.standing for fold in folds)
         rolled_up += await roll_up(tx, board, folds, cause=seq, at_ms=group[-1].at_ms)

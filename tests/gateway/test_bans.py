@@ -224,7 +224,10 @@ def test_what_counts_unverified_does_so_again_after_a_ban_and_convicts_nobody():
     assert asyncio.run(game.bench.follower.step("one", now_ms=NOON_MS))
     assert [] == game.books.rows("SELECT kind FROM outbox WHERE kind <> 'project'")
     game.unban("one")
+    game.ban("two", "ada")
+    game.unban("two")
     assert {("promoted", "sampled")} == {game.state_of(run) for run in runs}
+    assert [] == queued(game)
 
 
 def test_a_player_cannot_appeal_against_a_ban_nor_reads_that_a_banned_run_counts():
@@ -254,6 +257,27 @@ def test_an_appeal_that_is_granted_during_a_ban_is_no_case_any_more():
     assert ([], ("revoked", "banned")) == (game.books.rows("SELECT * FROM cases"), game.state_of(run))
     game.unban("one")
     assert ("promoted", "appeal-granted") == game.state_of(run)
+
+
+def queued(game: Game) -> list[tuple[Any, ...]]:
+    return game.books.rows("SELECT submission_id FROM outbox WHERE kind = 'recheck' ORDER BY submission_id")
+
+
+def test_what_counts_unverified_of_a_convicted_player_is_queued_again_after_a_ban():
+    """Though the ban took it out of the queue; a conviction by then or meanwhile, and on this board alone."""
+    game = a_game()
+    runs = [game.play(track, "ada", 3, 0) for track in ("track.a", "track.a", "track.a", "track.b")]
+    for run in runs:
+        game.decide(run, *_turns["sample"])
+    game.ban("one", "ada")
+    assert game.decide(runs[0], *_turns["revoke"])
+    assert [] == queued(game)
+    game.unban("one")
+    assert [(run,) for run in runs[1:3]] == queued(game)
+    game.ban("two", "ada")
+    assert [] == queued(game)
+    game.unban("two")
+    assert [(run,) for run in runs[1:3]] == queued(game)
 
 
 def test_of_two_bans_the_last_that_ends_brings_back_what_both_took():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from sqlalchemy import and_, bindparam, delete, select
+from sqlalchemy import and_, bindparam, delete, or_, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from gateway.ledger.records import OutboxRow
@@ -53,6 +53,16 @@ _IN_TOP = Query(
     .outerjoin(outbox, outbox.c.seq == _s.seq)
     .where(_IS_SAMPLED, outbox.c.seq.is_(None))
 )
+_HAS_CONVICTION = Query(
+    select(_s.seq)
+    .where(
+        _s.player == bindparam("of_player"),
+        _s.board == bindparam("of_board"),
+        or_(is_in(State.REJECTED), is_in(State.REVOKED)),
+        _s.reason != Reason.BANNED.value,
+    )
+    .limit(1)
+)
 _put = upsert(outbox)
 _PUT = Query(_put.on_conflict_do_nothing(index_elements=["seq"]))
 # It may replace an audit of the run, which is moot once the run is revoked.
@@ -94,6 +104,17 @@ def queue_rechecks(sampled: Sequence[SampledSubmission], *, now_ms: int) -> Oper
         return sum([await tx.run(_PUT, **submission._asdict(), **work) for submission in sampled])
 
     return work
+
+
+async def queue_returned(tx: Transaction, returned: Sequence[SampledSubmission], *, now_ms: int) -> None:
+    """Queue sampled runs of a player on a board that count again, if the player has a conviction there.
+
+    What took them off the board took them out of the queue.
+    """
+    if not returned:
+        return
+    if await tx.rows(_HAS_CONVICTION, of_board=returned[0].board, of_player=returned[0].player):
+        await queue_rechecks(returned, now_ms=now_ms)(tx)
 
 
 async def queue_player(tx: Transaction, convicted: SampledSubmission, *, now_ms: int) -> None:
