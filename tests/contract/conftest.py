@@ -27,7 +27,7 @@ ORDINARILY_ON_ONE_SERVER = {
 
 
 @pytest.fixture
-async def store(postgres_server: PostgresServer) -> AsyncIterator[PostgresStore]:
+async def postgres_store(postgres_server: PostgresServer) -> AsyncIterator[PostgresStore]:
     """A database with the tables of a ledger and without rows."""
     async with postgres_server.database() as name:
         yield PostgresStore(postgres_server, name)

@@ -105,8 +105,8 @@ def source(original: SealedLedger, tmp_path: Path) -> SealedLedger:
 
 
 @pytest.fixture
-def target(store: PostgresStore) -> PostgresStore:
-    return store
+def target(postgres_store: PostgresStore) -> PostgresStore:
+    return postgres_store
 
 
 def url_of(target: PostgresStore) -> str:

@@ -16,11 +16,11 @@ ACT = Act("operator:test", NOON_MS)
 SOON = NOON_MS + 1_000
 
 
-async def test_a_moderator_comes_and_goes(store: PostgresStore):
+async def test_a_moderator_comes_and_goes(postgres_store: PostgresStore):
     """Invited, in a session, with a token and a second factor; then disabled, and everything has ended."""
     session = SessionRecord(b"s", "s1", "mara", "address", "a browser", NOON_MS, NOON_MS, SOON)
     token = TokenRecord(b"t", "t1", "mara", "a program", "decide", (), NOON_MS, SOON)
-    async with open_in(store) as ledger:
+    async with open_in(postgres_store) as ledger:
         assert await ledger.write(accounts.offer_first_admin("root", Invitation(b"r", SOON), ACT))
         grants = {EVERYWHERE: ADMIN, "tiny": "viewer"}
         await ledger.write(accounts.add_account("mara", grants, ACT, invitation=Invitation(b"i", SOON)))

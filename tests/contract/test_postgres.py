@@ -31,6 +31,12 @@ from tests.support.postgres import APP, OWNER, PASSWORD, PostgresServer
 from tests.support.stores import PostgresStore, open_in
 
 
+@pytest.fixture
+def store(postgres_store: PostgresStore) -> PostgresStore:
+    """The only one of the two that this file is about."""
+    return postgres_store
+
+
 async def test_M09_the_application_has_no_right_to_change_history(store: PostgresStore):
     """Its role can neither change nor remove an event or a recording, nor the facts of a submission: permission denied."""
     async with open_in(store) as ledger:

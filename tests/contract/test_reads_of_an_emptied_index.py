@@ -33,6 +33,8 @@ APART: Final = {
     "/readyz": "says nothing of a board",
     "/v1/boards/{board}/join": "is for boards that are joined, and from the ledger",
     "/v1/boards/{board}/live": "has a test of its own",
+    "/v1/moderation/trail.csv": "is no JSON, and from the ledger",
+    "/v1/moderation/queue/live": "does not end, and is from the ledger",
     "/v1/boards/{board}/live/websocket": "tells what the event stream does",
 }
 """Routes that are not walked, and why."""

@@ -87,6 +87,9 @@ def test_F20_a_redis_that_turns_under_an_edge_that_knew_it_is_no_500(
             changed = settings.model_copy(update={"redis_url": proxy.redis_url})
             async with running_harness(changed) as harness:
                 private = await registered(harness)
+                await asyncio.to_thread(
+                    harness.moderator
+                )  # its account comes through the proxy, which runs here
                 for manner in (Manner.RESET, Manner.RESET_AT_ONCE, Manner.CUT):
                     assert [] == await failures(harness, private, manner, "well")
                     hostile.manner = manner
@@ -129,6 +132,9 @@ def test_F20_a_database_that_behaves_like_none_is_no_500(
             changed = settings.model_copy(update={"redis_url": valkey.url, "ledger_url": url})
             async with running_harness(changed) as harness:
                 private = await registered(harness)
+                await asyncio.to_thread(
+                    harness.moderator
+                )  # its account comes through the proxy, which runs here
                 for manner in (Manner.RESET, Manner.RESET_AT_ONCE, Manner.CUT, Manner.NOISE, Manner.NUMBERS):
                     hostile.manner = manner
                     await turned(proxy, hostile, lambda m=manner: failures(harness, private, m, "ill"), wrong)

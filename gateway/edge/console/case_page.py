@@ -115,7 +115,7 @@ async def move_claim(request: web.Request) -> web.Response:
     """Enter a case, or leave it."""
     form, what = await read_form(request), request.match_info["claim"]
     if what not in _CLAIMS:
-        raise Problem(ProblemType.NOT_FOUND)
+        raise Problem(ProblemType.NOT_FOUND, "there is no such thing to do with a case")
     await send_as_api(request, _CLAIMS[what])
     if what == "claim":
         return go_to(request, f"/console/cases/{request.match_info['submission']}")
@@ -126,7 +126,7 @@ def _kind_of(request: web.Request) -> DecisionKind:
     try:
         return DecisionKind(request.match_info["decision"])
     except ValueError:
-        raise Problem(ProblemType.NOT_FOUND) from None
+        raise Problem(ProblemType.NOT_FOUND, "there is no such decision") from None
 
 
 async def _changed(request: web.Request, problem: Problem) -> web.Response:

@@ -82,7 +82,7 @@ async def turn_person(request: web.Request) -> web.Response:
     """Disable or enable an account, invite its owner, or reset it."""
     form, turn = await read_form(request), request.match_info["turn"]
     if turn not in _TURNS:
-        raise Problem(ProblemType.NOT_FOUND)
+        raise Problem(ProblemType.NOT_FOUND, "there is no such thing to do with an account")
     return await _sent(request, _TURNS[turn], None, form.get("etag"))
 
 

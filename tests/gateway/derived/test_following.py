@@ -153,7 +153,7 @@ async def test_nothing_is_made_for_webhooks_while_there_are_none(stage, monkeypa
     def made(*_: object, **__: object) -> None:
         raise AssertionError("for nobody")
 
-    for name in ("submission_decided", "standings_since"):
+    for name in ("events_of", "standings_since"):
         monkeypatch.setattr(sources, name, made)
     derivations = stage.derivations()
     await catch_up(derivations)

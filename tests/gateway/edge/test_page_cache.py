@@ -150,7 +150,14 @@ async def test_parameters_that_no_route_has_are_refused(harness: Harness):
     for route in ROUTES:
         if route.method != "GET":
             continue
-        names = {"family": "track", "board": "vault", "player": "p1", "submission": "s", "digest": "d"}
+        names = {
+            "family": "track",
+            "board": "vault",
+            "player": "p1",
+            "submission": "s",
+            "digest": "d",
+            "batch": "b",
+        }
         path = route.path.format_map(names | {"segment": "country", "moderator": "mara", "invitation": "i"})
         for given in ("nonsense=1", "nonsense=", "nonsense"):
             unknown = await harness.get(f"{path}?{given}")

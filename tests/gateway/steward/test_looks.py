@@ -237,6 +237,9 @@ async def test_duties_rest_as_long_as_what_they_wait_for_allows(duty: Duty, monk
         "project": (LOOK_MS, "OutboxDuties.next_projection"),
         "recall": (REST_MS, "OutboxDuties.next_recall"),
         "see_to_top": (REST_MS, "LedgerDuties.next_top"),
+        "assess_cases": (REST_MS, ""),
+        "keep_bans": (REST_MS, "BanKeeper.next_due"),
+        "keep_batches": (REST_MS, "BatchKeeper.next_due"),
         "roll_up": (REST_MS, "RollupKeeper.next_due"),
     } == {name: rest for name, rest in rests.items() if rest != (0, "")}
     assert {"dispatch", "reconcile", "see_to_cold", "seal", "end_reveals"} < rests.keys()
