@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -19,7 +19,15 @@ from markupsafe import Markup, escape
 from gateway.edge.docs.drawing import environment
 from gateway.edge.docs.first_submission import AUTHORITY, BOARD, BUILD
 from gateway.edge.docs.openapi import common_refusals
-from gateway.edge.docs.sections import OVERVIEW, SHARED_PAGES, Section, reference_files, sections_of, slug_of
+from gateway.edge.docs.sections import (
+    ANSWERS_TO_MODERATORS,
+    OVERVIEW,
+    SHARED_PAGES,
+    Section,
+    reference_files,
+    sections_of,
+    slug_of,
+)
 from gateway.edge.problems import PROBLEM_BASE, ProblemType
 from gateway.edge.routes import Route
 
@@ -27,6 +35,9 @@ _CODE: Final = re.compile(r"`([^`]+)`")
 _REFERENCE: Final = re.compile(r"#/components/schemas/(\w+)")
 _PROBLEM_ROW: Final = re.compile(r"<tr>(?=\n<td><code>([a-z-]+)</code></td>)")
 _PROBLEMS: Final = frozenset(kind.slug for kind in ProblemType)
+_TEMPLATES: Final = {"refusals": "refusals.html"}
+"""The templates of shared pages that do not describe models."""
+
 _SIBLING: Final = re.compile(r"^([a-z-]+)\.md(#.*)?$")
 
 
@@ -61,15 +72,16 @@ def draw_pages(document: dict[str, Any], routes: Sequence[Route], folder: Path) 
         "example": {"authority": AUTHORITY, "board": BOARD, "build": BUILD},
         "refusals": _refusals,
         "place": _places(sections).__getitem__,
-        "page_of": partial(_page_of, _models_of_bodies(document)),
+        "page_of": partial(_page_of, _models_by_page(document)),
     }
     section_page, chapter_page = templates.get_template("routes.html"), templates.get_template("chapter.html")
-    shared = {"refusals": "refusals.html", "bodies": "bodies.html", "answers": "bodies.html"}
     return (
         {OVERVIEW: templates.get_template("reference.html").render()}
         | {f"/docs/routes-{section.slug}": section_page.render(section=section) for section in sections}
         | {
-            f"/docs/routes-{page}": templates.get_template(shared[page]).render(page=page)
+            f"/docs/routes-{page}": templates.get_template(_TEMPLATES.get(page, "bodies.html")).render(
+                page=page
+            )
             for page in SHARED_PAGES
         }
         | {f"/docs/{chapter.slug}": chapter_page.render(chapter=chapter) for chapter in chapters}
@@ -85,21 +97,31 @@ def _places(sections: Sequence[Section]) -> dict[str, str]:
     }
 
 
-def _page_of(of_bodies: set[str], model: str) -> str:
-    """Return the page on which a model is described."""
-    return "bodies" if model in of_bodies else "answers"
+def _page_of(by_page: Mapping[str, set[str]], model: str) -> str:
+    """Return the page on which a model is described: the first that has it."""
+    return next((page for page, models in by_page.items() if model in models), ANSWERS_TO_MODERATORS)
 
 
-def _models_of_bodies(document: dict[str, Any]) -> set[str]:
-    """Return the models of requests' bodies, and of what is in them."""
-    schemas = document["components"]["schemas"]
-    bodies = [
-        operation.get("requestBody", {})
-        for operations in document["paths"].values()
-        for operation in operations.values()
+def _models_by_page(document: dict[str, Any]) -> dict[str, set[str]]:
+    """Return the models of requests' bodies, and those of the answers that are not for moderators alone."""
+    operations = {
+        path: list(operations_of_path.values()) for path, operations_of_path in document["paths"].items()
+    }
+    bodies = [operation.get("requestBody", {}) for each in operations.values() for operation in each]
+    answers = [
+        operation["responses"]
+        for path, each in operations.items()
+        for operation in each
+        if not path.startswith("/v1/moderation/")
     ]
+    schemas = document["components"]["schemas"]
+    return {"bodies": _models_within(bodies, schemas), "answers": _models_within(answers, schemas)}
+
+
+def _models_within(nodes: list[Any], schemas: Mapping[str, Any]) -> set[str]:
+    """Return the models that parts of the document refer to, and those within them."""
     models: set[str] = set()
-    waiting = _models_in(bodies)
+    waiting = _models_in(nodes)
     while waiting:
         models |= waiting
         waiting = _models_in([schemas[name] for name in waiting]) - models

@@ -14,8 +14,15 @@ from gateway.runtime.settings import bundled_policies
 OVERVIEW: Final = "/docs"
 """The page that leads to the others."""
 
-SHARED_PAGES: Final = ("refusals", "bodies", "answers")
+ANSWERS_TO_MODERATORS: Final = "answers-to-moderators"
+
+SHARED_PAGES: Final = ("refusals", "bodies", "answers", ANSWERS_TO_MODERATORS)
 """Pages of the refusals, the bodies and the answers of all routes."""
+
+_ACCESS: Final = frozenset(
+    {"invitations", "password", "people", "second-factor", "session", "sessions", "tokens"}
+)
+"""The parts of `/v1/moderation/` that are about who may do what, and not about submissions or players."""
 
 _NOT_IN_SLUGS: Final = re.compile(r"[^a-z0-9]+")
 
@@ -73,5 +80,5 @@ def _title_of(route: Route) -> str:
     if route.caller is Caller.SERVER:
         return "Trusted servers"
     if route.caller is Caller.MODERATOR or route.path.startswith("/v1/moderation/"):
-        return "Moderation"
+        return "Moderators" if route.path.split("/")[3] in _ACCESS else "Moderation"
     return "Boards" if route.path.startswith("/v1/") else "Operation"
