@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -15,6 +14,7 @@ from gateway.ledger.reads import ReadKind
 from policies.limits import Rate
 from tests.support.harness import Harness, Request
 from tests.support.logins import admin, attempt, invited, logged_in, with_password
+from tests.support.standstill import standstill
 
 WHO = "/v1/moderation/session"
 
@@ -37,20 +37,18 @@ async def test_M13_a_slow_read_of_a_moderator_keeps_nobody_out(harness: Harness)
     """While all places of moderators' reads are taken, sessions, tokens and logins are known as before."""
     name, token = await with_password(harness), admin(harness)
     browser = await logged_in(harness)
-    release = threading.Event()
+    with standstill() as held_up:
 
-    async def slow(_tx: Any) -> None:  # in a thread of the ledger's
-        release.wait(10)
+        async def slow(_tx: Any) -> None:  # in a thread of the ledger's
+            held_up.stand()
 
-    held = [asyncio.ensure_future(harness.edge.ledger.read(slow, ReadKind.MODERATION)) for _ in range(2)]
-    try:
+        held = [asyncio.ensure_future(harness.edge.ledger.read(slow, ReadKind.MODERATION)) for _ in range(2)]
+        await held_up.reached()
         async with asyncio.timeout(4):
             assert 200 == (await browser.ask("GET", "/session")).status
             assert 200 == (await harness.get(WHO, token)).status
             assert 201 == (await attempt(harness, name)).status
-    finally:
-        release.set()
-        await asyncio.gather(*held)
+    await asyncio.gather(*held)
 
 
 async def test_M13_what_cannot_be_a_credential_is_not_looked_for(harness: Harness, read: list[str]):

@@ -51,7 +51,7 @@ Promise.allSettled([fetch("/v1/boards"), fetch("/arcade/arcade.js"), fetch("/v1/
 """
 
 BREACHES = {
-    "flood": ("port.postMessage(loaded); for (let i = 0; i < 400; i += 1) port.postMessage(state);", "sends too much"),
+    "flood": ("port.postMessage(loaded); for (let i = 0; i < 4000; i += 1) port.postMessage(state);", "sends too much"),
     "future": ("port.postMessage(loaded); port.postMessage({ ...state, tick: 1e9 });", "a tick that the run does not have"),
     "before": ("port.postMessage(loaded); port.postMessage({ ...state, tick: -1 });", "a tick that the run does not have"),
     "fraction": ("port.postMessage(loaded); port.postMessage({ ...state, score: 0.5 });", "no whole number"),

@@ -69,6 +69,7 @@ async def press(visitor: Visitor, name: str) -> None:
 
 async def shown(visitor: Visitor, side: str = RIGHT) -> tuple[int, int]:
     """Tick and score that the console shows beside a side's name."""
+    await expect(visitor.page.locator(f"{side} .playback-says")).to_contain_text("tick")
     says = await visitor.text(f"{side} .playback-says")
     tick, score = re.match(r"tick (\d+), score ([\d,]+)", says).groups()
     return int(tick), int(score.replace(",", ""))
