@@ -82,43 +82,33 @@ def achievement_reached(reached: Achievement) -> WebhookEvent:
 
 def submission_decided(event: LoggedEvent) -> WebhookEvent:
     """Build the event of a decided submission. Its reason is the coarse class that the player sees."""
-    data = {
-        "board": event.board,
-        "submission": event.submission_id,
-        "player": event.player,
-        "score": event.score,
-        "state": event.to_state.value,
-        "was_state": event.from_state.value,
-        "reason": event.reason.player_class,
-        "seq": event.seq,
-    }
-    return _event(EventType.SUBMISSION_DECIDED, event.board, event.at_ms, data, event.seq)
+    return _of_submission(
+        EventType.SUBMISSION_DECIDED,
+        event,
+        state=event.to_state.value,
+        was_state=event.from_state.value,
+        reason=event.reason.player_class,
+    )
 
 
 def submission_appealed(event: LoggedEvent) -> WebhookEvent:
     """Build the event of a player's appeal against the decision on a submission."""
-    data = {
-        "board": event.board,
-        "submission": event.submission_id,
-        "player": event.player,
-        "score": event.score,
-        "state": event.to_state.value,
-        "seq": event.seq,
-    }
-    return _event(EventType.SUBMISSION_APPEALED, event.board, event.at_ms, data, event.seq)
+    return _of_submission(EventType.SUBMISSION_APPEALED, event, state=event.to_state.value)
 
 
 def case_held(event: LoggedEvent) -> WebhookEvent:
     """Build the event of a submission that waits for a moderator, with the reason that moderators see."""
-    data = {
+    return _of_submission(EventType.CASE_HELD, event, reason=event.reason.value)
+
+
+def _of_submission(kind: EventType, event: LoggedEvent, **facts: str) -> WebhookEvent:
+    subject = {
         "board": event.board,
         "submission": event.submission_id,
         "player": event.player,
         "score": event.score,
-        "reason": event.reason.value,
-        "seq": event.seq,
     }
-    return _event(EventType.CASE_HELD, event.board, event.at_ms, data, event.seq)
+    return _event(kind, event.board, event.at_ms, {**subject, **facts, "seq": event.seq}, event.seq)
 
 
 def events_of(event: LoggedEvent) -> Iterator[WebhookEvent]:

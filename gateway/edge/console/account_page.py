@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any, Final
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from gateway.edge.auth.moderators import Ability
 from gateway.edge.console.forms import read_form, send_as_api
@@ -37,53 +40,60 @@ async def show_account(request: web.Request) -> web.Response:
     return await _account(request)
 
 
+def _showing_refusals(section: str) -> Callable[[Handler], Handler]:
+    """Return a wrapper of a form's handler that draws the account again, with a refusal above its section."""
+
+    def wrapped(handler: Handler) -> Handler:
+        @wraps(handler)
+        async def showing(request: web.Request) -> web.StreamResponse:
+            try:
+                return await handler(request)
+            except Problem as problem:
+                if problem.kind not in _SHOWN:
+                    raise
+                return await _account(request, problem=problem, section=section)
+
+        return showing
+
+    return wrapped
+
+
+@_showing_refusals("password")
 async def change_password(request: web.Request) -> web.Response:
     """Set another password. All sessions end, and this one too."""
     form = await read_form(request)
     if form.get("new", "") != form.get("again", ""):
-        different = Problem(ProblemType.SCHEMA_VIOLATION, "the two new passwords are not the same")
-        return await _refused(request, different, "password")
-    try:
-        body = {"password": form.get("password", ""), "new": form.get("new", "")}
-        await send_as_api(request, own_account.change_password, body)
-    except Problem as problem:
-        return await _refused(request, problem, "password")
+        raise Problem(ProblemType.SCHEMA_VIOLATION, "the two new passwords are not the same")
+    body = {"password": form.get("password", ""), "new": form.get("new", "")}
+    await send_as_api(request, own_account.change_password, body)
     return go_to(request, SIGN_IN)
 
 
+@_showing_refusals("second-factor")
 async def begin_second_factor(request: web.Request) -> web.Response:
     """Show the secret for an authenticator app."""
     form = await read_form(request)
-    try:
-        body = {"password": form.get("password", "")}
-        begun = await send_as_api(request, own_account.begin_second_factor, body)
-    except Problem as problem:
-        return await _refused(request, problem, "second-factor")
-    return await _account(request, begun=begun)
+    body = {"password": form.get("password", "")}
+    return await _account(request, begun=await send_as_api(request, own_account.begin_second_factor, body))
 
 
+@_showing_refusals("second-factor")
 async def confirm_second_factor(request: web.Request) -> web.Response:
     """Have logins take a code from now on."""
     form = await read_form(request)
-    try:
-        body = {"code": form.get("code", "")}
-        await send_as_api(request, own_account.confirm_second_factor, body)
-    except Problem as problem:
-        return await _refused(request, problem, "second-factor")
+    await send_as_api(request, own_account.confirm_second_factor, {"code": form.get("code", "")})
     return go_to(request, f"{ACCOUNT}#second-factor")
 
 
+@_showing_refusals("second-factor")
 async def remove_second_factor(request: web.Request) -> web.Response:
     """Have logins take no code any more."""
     form = await read_form(request)
-    try:
-        body = {"password": form.get("password", "")}
-        await send_as_api(request, own_account.remove_second_factor, body)
-    except Problem as problem:
-        return await _refused(request, problem, "second-factor")
+    await send_as_api(request, own_account.remove_second_factor, {"password": form.get("password", "")})
     return go_to(request, f"{ACCOUNT}#second-factor")
 
 
+@_showing_refusals("tokens")
 async def issue_token(request: web.Request) -> web.Response:
     """Issue a personal token, and show its text this once."""
     form = await read_form(request)
@@ -95,30 +105,22 @@ async def issue_token(request: web.Request) -> web.Response:
         "scopes": form.get("scopes", "").split(),
         "days": int(days) if days.isascii() and days.isdigit() and len(days) < 5 else 0,  # noqa: PLR2004
     }
-    try:
-        issued = await send_as_api(request, own_account.issue_token, body)
-    except Problem as problem:
-        return await _refused(request, problem, "tokens")
-    return await _account(request, issued=issued)
+    return await _account(request, issued=await send_as_api(request, own_account.issue_token, body))
 
 
+@_showing_refusals("tokens")
 async def revoke_token(request: web.Request) -> web.Response:
     """Revoke one of one's own tokens."""
     await read_form(request)
-    try:
-        await send_as_api(request, own_account.revoke_token)
-    except Problem as problem:
-        return await _refused(request, problem, "tokens")
+    await send_as_api(request, own_account.revoke_token)
     return go_to(request, f"{ACCOUNT}#tokens")
 
 
+@_showing_refusals("sessions")
 async def end_session(request: web.Request) -> web.Response:
     """End one of one's own sessions."""
     await read_form(request)
-    try:
-        await send_as_api(request, own_sessions.end_session)
-    except Problem as problem:
-        return await _refused(request, problem, "sessions")
+    await send_as_api(request, own_sessions.end_session)
     return go_to(request, f"{ACCOUNT}#sessions")
 
 
@@ -127,12 +129,6 @@ async def end_sessions(request: web.Request) -> web.Response:
     await read_form(request)
     await send_as_api(request, own_sessions.end_sessions)
     return go_to(request, SIGN_IN)
-
-
-async def _refused(request: web.Request, problem: Problem, section: str) -> web.Response:
-    if problem.kind not in _SHOWN:
-        raise problem
-    return await _account(request, problem=problem, section=section)
 
 
 async def _account(
