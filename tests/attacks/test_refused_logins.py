@@ -58,6 +58,16 @@ async def test_M13_a_wrong_password_in_a_session_is_told(harness: Harness):
     assert [("password", "noor")] == refusals(lines)
 
 
+async def test_M13_a_wrong_code_at_the_first_confirmation_is_told(harness: Harness):
+    """Who has taken a session, and saw no secret, tries codes."""
+    await with_password(harness)
+    browser = await logged_in(harness)
+    assert 201 == (await browser.ask("POST", "/second-factor", {"password": PASSWORD})).status
+    with counts(1, "scoregate_logins_total", outcome="code"), capture_logs() as lines:
+        assert 401 == (await browser.ask("POST", "/second-factor/confirm", {"code": "000000"})).status
+    assert [("code", "noor")] == refusals(lines)
+
+
 async def test_M13_too_many_attempts_are_told(harness: Harness, monkeypatch: pytest.MonkeyPatch):
     """What a limit refuses is an attempt too."""
 

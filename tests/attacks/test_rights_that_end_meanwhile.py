@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from base64 import b32decode
 from typing import Any
 
 import pytest
 from aiohttp import web
 
+from gateway.edge.auth.second_factors import code_at
 from gateway.edge.http.body import read_body
 from gateway.edge.moderation import own_account, people
 from gateway.ledger.moderation.account_rows import Act
-from gateway.ledger.moderation.accounts import account_of, disable_account
+from gateway.ledger.moderation.accounts import account_of, change_account, disable_account
 from gateway.ledger.moderation.sessions import end_sessions
 from tests.support.harness import Harness
 from tests.support.logins import PASSWORD, admin, logged_in, with_password
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, harness: Harness, work: Any) -> None:
+    """Have the ledger do something right before the next write, whose request was let in already."""
+    ledger, write = harness.edge.ledger, harness.edge.ledger.write
+
+    async def late(wanted: Any) -> Any:
+        monkeypatch.setattr(ledger, "write", write)
+        await write(work)
+        return await write(wanted)
+
+    monkeypatch.setattr(ledger, "write", late)
 
 
 def held_back(monkeypatch: pytest.MonkeyPatch, room: Any, harness: Harness, work: Any) -> None:
@@ -66,3 +80,48 @@ async def test_M11_a_session_that_was_ended_issues_no_token(
     answer = await browser.ask("POST", "/tokens", {"label": "a program", "password": PASSWORD})
     assert (409, "state-conflict") == (answer.status, answer.problem)
     assert [] == (await (await logged_in(harness, name)).ask("GET", "/tokens")).body["tokens"]
+
+
+async def test_M11_an_admin_who_is_none_any_more_ends_nothing_of_others(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """Neither sessions nor a token, though they were an admin when the request was let in."""
+    admin(harness)
+    await with_password(harness, "eve", **{"*": "viewer"})
+    browser = await logged_in(harness, "eve")
+    token = (await browser.ask("POST", "/tokens", {"label": "a program", "password": PASSWORD})).body
+    act = Act("moderator:root", harness.clock())
+    for number, path in enumerate(("sessions", f"tokens/{token['token']}")):
+        name = await with_password(harness, f"mara{number}", **{"*": "admin"})
+        admins = await logged_in(harness, name)
+        ends = change_account(name, act, grants={"*": "viewer"}, players=())
+        meanwhile(monkeypatch, harness, ends)
+        answer = await admins.ask("DELETE", f"/people/eve/{path}")
+        assert (path, 409, "state-conflict") == (path, answer.status, answer.problem)
+    assert 200 == (await browser.ask("GET", "/session")).status
+    assert 200 == (await harness.get("/v1/moderation/session", token["text"])).status
+
+
+async def test_M11_a_session_that_was_ended_changes_no_way_in(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """Not the password, and no second factor: each looks again where it writes."""
+    name = await with_password(harness)
+    seen = await harness.edge.ledger.read(account_of(name))
+    assert seen is not None
+    begun = (await (await logged_in(harness)).ask("POST", "/second-factor", {"password": PASSWORD})).body
+    code = code_at(b32decode(begun["secret"]), harness.clock())
+    for method, path, body in (
+        ("PUT", "/password", {"password": PASSWORD, "new": "other otter 8"}),
+        ("POST", "/second-factor", {"password": PASSWORD}),
+        ("POST", "/second-factor/confirm", {"code": code}),
+        ("POST", "/second-factor/remove", {"password": PASSWORD}),
+    ):
+        browser = await logged_in(harness)
+        meanwhile(monkeypatch, harness, end_sessions(name, Act("moderator:root", harness.clock())))
+        answer = await browser.ask(method, path, body)
+        assert (path, 409, "state-conflict") == (path, answer.status, answer.problem)
+    left = await harness.edge.ledger.read(account_of(name))
+    assert left is not None
+    assert (seen.password, False) == (left.password, left.has_second_factor)
+    assert left.second_factor is not None, "what was begun before is still there"

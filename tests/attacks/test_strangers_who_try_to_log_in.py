@@ -60,3 +60,19 @@ async def test_M13_who_is_logged_in_shows_a_password_while_a_stranger_tries(
         await browser.ask("POST", "/second-factor", {"password": ""}) for _ in range(ACCOUNT_RATE.burst + 1)
     ]
     assert (401, 429) == (answers[0].status, answers[-1].status)
+
+
+async def test_M13_who_is_logged_in_shows_a_password_while_a_colleague_fails_behind_the_same_address(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """The limit on logins of an address is for logins."""
+    await with_password(harness)
+    browser = await logged_in(harness)
+
+    async def full(*_: object) -> int:
+        return 60_000
+
+    monkeypatch.setattr(harness.edge.logins._by_address, "wait_ms", full)
+    assert 429 == (await attempt(harness, "noor")).status
+    shown = await browser.ask("POST", "/second-factor", {"password": PASSWORD})
+    assert 201 == shown.status, shown.raw

@@ -61,26 +61,26 @@ class Logins:
 
     async def charge(self, client: LoginClient, name: str | None = None) -> None:
         """Count an attempt. Raises `quota-exceeded` for too many by the client, or for this account."""
-        await self._charge(client, self._by_account, name)
-
-    async def charge_again(self, client: LoginClient, name: str) -> None:
-        """Count a secret that somebody who is logged in shows again: strangers cannot use up that limit.
-
-        Raises as `charge`.
-        """
-        await self._charge(client, self._shown_again, name, moderator=name)
-
-    async def _charge(
-        self, client: LoginClient, by_account: KeyedLimit, name: str | None, *, moderator: str = ""
-    ) -> None:
         wait_ms = await self._by_address.wait_ms(*client.names)
         if wait_ms:
-            _note_refusal(LoginOutcome.LIMITED, client, moderator)
+            _note_refusal(LoginOutcome.LIMITED, client)
             raise quota_exceeded("login-address", ADDRESS_RATE, wait_ms)
-        wait_ms = await by_account.wait_ms(name) if name is not None else 0
-        if wait_ms:
-            _note_refusal(LoginOutcome.LIMITED, client, moderator)
-            raise quota_exceeded("login-account", ACCOUNT_RATE, wait_ms)
+        if name is not None:
+            await _charge_account(self._by_account, name, client)
+
+    async def charge_again(self, client: LoginClient, name: str) -> None:
+        """Count a secret that somebody who is logged in shows again. Raises `quota-exceeded`.
+
+        Neither strangers who try to log in nor colleagues behind the same address use up that limit.
+        """
+        await _charge_account(self._shown_again, name, client, moderator=name)
+
+
+async def _charge_account(limit: KeyedLimit, name: str, client: LoginClient, *, moderator: str = "") -> None:
+    wait_ms = await limit.wait_ms(name)
+    if wait_ms:
+        _note_refusal(LoginOutcome.LIMITED, client, moderator)
+        raise quota_exceeded("login-account", ACCOUNT_RATE, wait_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +161,21 @@ async def check_code(edge: Edge, account: Account, code: str, client: LoginClien
     if step is None or not await edge.ledger.write(second_factors.take_step(account.name, step)):
         _note_refusal(LoginOutcome.CODE, client, account.name)
         raise _failed()
+
+
+async def step_of_first_code(edge: Edge, account: Account, code: str, client: LoginClient) -> int:
+    """Return the time step of a code with which somebody who is logged in confirms their second factor.
+
+    Raises `state-conflict` if none waits for that, `login-failed`, and `quota-exceeded`.
+    """
+    await edge.logins.charge_again(client, account.name)
+    if account.second_factor is None or account.has_second_factor:
+        raise Problem(ProblemType.STATE_CONFLICT, "there is no second factor that waits to be confirmed")
+    step = edge.logins.second_factors.step_of(code, account.second_factor, account.name, now_ms=edge.clock())
+    if step is None:
+        _note_refusal(LoginOutcome.CODE, client, account.name)
+        raise Problem(ProblemType.LOGIN_FAILED, "code: it is not the one of now")
+    return step
 
 
 async def check_password(edge: Edge, account: Account, password: str, client: LoginClient) -> None:

@@ -17,7 +17,7 @@ from gateway.edge.http.body import SMALL_BODY, read_body
 from gateway.edge.http.request import moderator_credential, parse_body
 from gateway.edge.http.responses import json_response
 from gateway.edge.moderation.account_refusals import account_refusals_as_problems
-from gateway.edge.moderation.logins import check_password, login_client_of
+from gateway.edge.moderation.logins import check_password, login_client_of, step_of_first_code
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire import moderation_people as wire
 from gateway.ledger.moderation import api_tokens, invitations, second_factors, sessions
@@ -25,6 +25,7 @@ from gateway.ledger.moderation.account_rows import Act
 from gateway.ledger.moderation.api_tokens import TokenRecord
 from gateway.ledger.moderation.trail import ACTOR
 from gateway.ledger.reads import ReadKind
+from gateway.ledger.transaction import Operation
 from gateway.runtime.clock import rfc3339
 
 DAY_MS: Final = 24 * 3600 * 1000
@@ -41,10 +42,8 @@ async def change_password(request: web.Request) -> web.Response:
     await check_password(edge, account, new.password, login_client_of(request))
     check_new_password(new.new, account.name)
     hashed = await edge.logins.passwords.hashed(new.new)
-    with account_refusals_as_problems():
-        await edge.ledger.write(
-            invitations.change_password(account.name, account.password, hashed, _act(edge, session))
-        )
+    change = invitations.change_password(account.name, account.password, hashed, _act(edge, session))
+    await _write(edge, session, change)
     return json_response(wire.PasswordSet(moderator=account.name))
 
 
@@ -54,8 +53,7 @@ async def begin_second_factor(request: web.Request) -> web.Response:
     await _show_password(request, session)
     name, secret = session.account.name, edge.logins.second_factors.new_secret()
     sealed = edge.logins.second_factors.sealed(secret, name)
-    with account_refusals_as_problems():
-        await edge.ledger.write(second_factors.begin_second_factor(name, sealed))
+    await _write(edge, session, second_factors.begin_second_factor(name, sealed))
     return json_response(
         wire.SecondFactorBegun(secret=spelled(secret), address=address_of(secret, name)), status=201
     )
@@ -66,16 +64,13 @@ async def confirm_second_factor(request: web.Request) -> web.Response:
     edge, session = request.app[EDGE], await session_of(request)
     code = parse_body(await read_body(request, SMALL_BODY), wire.SecondFactorCode).code
     account = session.account
-    await edge.logins.charge_again(login_client_of(request), account.name)
-    sealed = account.second_factor
-    if sealed is None or account.has_second_factor:
-        raise Problem(ProblemType.STATE_CONFLICT, "there is no second factor that waits to be confirmed")
-    step = edge.logins.second_factors.step_of(code, sealed, account.name, now_ms=edge.clock())
-    if step is None:
-        raise Problem(ProblemType.LOGIN_FAILED, "code: it is not the one of now")
-    with account_refusals_as_problems():
-        work = second_factors.confirm_second_factor(account.name, sealed, step, _act(edge, session))
-        await edge.ledger.write(work)
+    step = await step_of_first_code(edge, account, code, login_client_of(request))
+    assert account.second_factor is not None
+    await _write(
+        edge,
+        session,
+        second_factors.confirm_second_factor(account.name, account.second_factor, step, _act(edge, session)),
+    )
     return json_response(wire.SecondFactorShown(second_factor=True))
 
 
@@ -83,10 +78,8 @@ async def remove_second_factor(request: web.Request) -> web.Response:
     """Have one's logins take no code any more."""
     edge, session = request.app[EDGE], await session_of(request)
     await _show_password(request, session)
-    with account_refusals_as_problems():
-        await edge.ledger.write(
-            second_factors.remove_second_factor(session.account.name, _act(edge, session))
-        )
+    removal = second_factors.remove_second_factor(session.account.name, _act(edge, session))
+    await _write(edge, session, removal)
     return json_response(wire.SecondFactorShown(second_factor=False))
 
 
@@ -108,9 +101,7 @@ async def issue_token(request: web.Request) -> web.Response:
     text, record = new_token(
         session.account.name, new.label, Ability(new.ability), new.scopes, now_ms, now_ms + new.days * DAY_MS
     )
-    with account_refusals_as_problems():
-        issuing = api_tokens.issue_token(record, _act(edge, session))
-        await edge.ledger.write(sessions.while_open(session.record.digest, issuing))
+    await _write(edge, session, api_tokens.issue_token(record, _act(edge, session)))
     shown = _token_shown(record)
     return json_response(wire.TokenIssued(**shown.model_dump(), text=text), status=201)
 
@@ -120,14 +111,14 @@ async def revoke_token(request: web.Request) -> web.Response:
     credential = await moderator_credential(request)
     if credential.token and credential.token.token_id != request.match_info["token"]:
         raise Problem(ProblemType.SCOPE_FORBIDDEN, "a token revokes itself alone: log in for the others")
-    return await revoke_token_of(request, credential.account.name, credential.account.name)
+    edge, name, token_id = request.app[EDGE], credential.account.name, request.match_info["token"]
+    revoking = api_tokens.revoke_token(name, token_id, Act(ACTOR + name, edge.clock()))
+    return token_revoked(token_id, is_revoked=await edge.ledger.write(revoking))
 
 
-async def revoke_token_of(request: web.Request, name: str, by: str) -> web.Response:
-    """Revoke a token of an account. Raises `not-found`."""
-    edge, token_id = request.app[EDGE], request.match_info["token"]
-    act = Act(ACTOR + by, edge.clock())
-    if not await edge.ledger.write(api_tokens.revoke_token(name, token_id, act)):
+def token_revoked(token_id: str, *, is_revoked: bool) -> web.Response:
+    """Return the answer to the revoking of a token. Raises `not-found` if there was none."""
+    if not is_revoked:
         raise Problem(ProblemType.NOT_FOUND, "there is no such token")
     return json_response(wire.TokenRevoked(token=token_id))
 
@@ -154,6 +145,12 @@ def new_token(
 async def _show_password(request: web.Request, session: Session) -> None:
     password = parse_body(await read_body(request, SMALL_BODY), wire.PasswordShown).password
     await check_password(request.app[EDGE], session.account, password, login_client_of(request))
+
+
+async def _write(edge: Edge, session: Session, work: Operation[object]) -> None:
+    """Do what a session asks for, unless it has ended by then. Raises what the ledger refuses."""
+    with account_refusals_as_problems():
+        await edge.ledger.write(sessions.while_open(session.record.digest, work))
 
 
 def _act(edge: Edge, session: Session) -> Act:

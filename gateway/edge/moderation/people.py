@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, TypeVar
 
 from aiohttp import web
 
@@ -15,17 +15,19 @@ from gateway.edge.http.preconditions import etag, expected_version
 from gateway.edge.http.request import moderator_of, parse_body, whole_number
 from gateway.edge.http.responses import json_response
 from gateway.edge.moderation.account_refusals import account_refusals_as_problems
-from gateway.edge.moderation.own_account import revoke_token_of, tokens_shown
+from gateway.edge.moderation.own_account import token_revoked, tokens_shown
 from gateway.edge.moderation.own_sessions import sessions_shown
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire import moderation_people as wire
-from gateway.ledger.moderation import accounts, invitations, sessions
+from gateway.ledger.moderation import accounts, api_tokens, invitations, sessions
 from gateway.ledger.moderation.account_rows import Account, Act
 from gateway.ledger.moderation.invitations import Invitation
 from gateway.ledger.moderation.trail import ACTOR
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.transaction import Operation
 from gateway.runtime.clock import rfc3339
+
+T = TypeVar("T")
 
 INVITATION_MS: Final = 72 * 3600 * 1000
 """The time in which an invitation can be accepted."""
@@ -78,15 +80,10 @@ async def add_moderator(edge: Edge, admin: Moderator, new: wire.NewModerator) ->
     """Add an account, and return its invitation. Raises `schema-violation` and `state-conflict`."""
     await _check_scopes(edge, new.grants)
     token, invitation = new_invitation(edge.clock())
-    with account_refusals_as_problems():
-        account = await edge.ledger.write(
-            accounts.while_admin(
-                admin.name,
-                accounts.add_account(
-                    new.name, new.grants, _act(edge, admin), players=new.players, invitation=invitation
-                ),
-            )
-        )
+    adding = accounts.add_account(
+        new.name, new.grants, _act(edge, admin), players=new.players, invitation=invitation
+    )
+    account = await _write(edge, admin, adding)
     return invitation_made(account, token, invitation)
 
 
@@ -141,7 +138,7 @@ async def end_sessions_of_person(request: web.Request) -> web.Response:
     """End all sessions of an account."""
     edge, admin = request.app[EDGE], await _admin(request)
     account = await account_named(edge, request.match_info["moderator"])
-    ended = await edge.ledger.write(sessions.end_sessions(account.name, _act(edge, admin)))
+    ended = await _write(edge, admin, sessions.end_sessions(account.name, _act(edge, admin)))
     return json_response(wire.SessionsEnded(ended=ended))
 
 
@@ -155,8 +152,10 @@ async def list_tokens_of_person(request: web.Request) -> web.Response:
 
 async def revoke_token_of_person(request: web.Request) -> web.Response:
     """Revoke a token of an account."""
-    admin = await _admin(request)
-    return await revoke_token_of(request, request.match_info["moderator"], admin.name)
+    edge, admin = request.app[EDGE], await _admin(request)
+    name, token_id = request.match_info["moderator"], request.match_info["token"]
+    revoking = api_tokens.revoke_token(name, token_id, _act(edge, admin))
+    return token_revoked(token_id, is_revoked=await _write(edge, admin, revoking))
 
 
 async def account_named(edge: Edge, name: str) -> Account:
@@ -221,6 +220,11 @@ async def _invite(request: web.Request, *, is_reset: bool) -> web.Response:
 async def _written(edge: Edge, admin: Moderator, name: str, work: Operation[Account]) -> Account:
     """Return an account as a change leaves it. Raises `not-found`, and what the ledger refuses."""
     await account_named(edge, name)  # accounts are never removed
+    return await _write(edge, admin, work)
+
+
+async def _write(edge: Edge, admin: Moderator, work: Operation[T]) -> T:
+    """Do what an admin asks for, unless they are none by then. Raises what the ledger refuses."""
     with account_refusals_as_problems():
         return await edge.ledger.write(accounts.while_admin(admin.name, work))
 
