@@ -31,7 +31,8 @@ class AssetReads(Connection):
         async def read(response: aiohttp.ClientResponse) -> bytes:
             return await _file_of(response, name)
 
-        return await self._download(f"{board_path(board)}/assets/{segment(name)}", read, DOWNLOAD_TIMEOUT)
+        url = self._url(f"{board_path(board)}/assets/{segment(name)}")
+        return await self._download(url, read, DOWNLOAD_TIMEOUT)
 
 
 async def _file_of(response: aiohttp.ClientResponse, name: str) -> bytes:

@@ -92,6 +92,19 @@ class ScoregateClient(FamilyReads, AssetReads):
         url = self._url(f"/v1/submissions/{segment(submission)}/recording")
         await self._send("PUT", url, headers, recording)
 
+    async def answer(self, submission: str, text: str) -> None:
+        """Answer a moderator's question about a submission, once. Safe to repeat."""
+        await self._say(submission, "answer", text)
+
+    async def appeal(self, submission: str, text: str) -> None:
+        """Appeal against the decision on a submission, once. Safe to repeat."""
+        await self._say(submission, "appeal", text)
+
+    async def _say(self, submission: str, verb: str, text: str) -> None:
+        headers = {**self._bearer(), "Content-Type": "application/json"}
+        url = self._url(f"/v1/submissions/{segment(submission)}/{verb}")
+        await self._send("POST", url, headers, json_bytes({"text": text}))
+
     async def _submit(self, run: Run, claim: Mapping[str, Any]) -> Submission:
         def sign(target: Target, body: bytes, now_s: int) -> dict[str, str]:
             return sign_for_run(
@@ -108,9 +121,8 @@ class ScoregateClient(FamilyReads, AssetReads):
         self, board: str, *, window: str = "alltime", offset: int = 0, limit: int = 25
     ) -> EntryPage:
         """Return the page of the board that starts at rank `offset` + 1."""
-        document = await self._get(f"{board_path(board)}/entries", window=window, offset=offset, limit=limit)
-        entries = tuple(Entry.from_json(item) for item in document["entries"])
-        return EntryPage(document["board"], document["window"], document["total"], entries)
+        path = f"{board_path(board)}/entries"
+        return EntryPage.from_json(await self._get(path, window=window, offset=offset, limit=limit))
 
     async def entry(self, board: str, player: str, *, window: str = "alltime") -> Entry:
         """Return a player's entry. Raises a `ScoregateError` named `not-found` if there is none."""

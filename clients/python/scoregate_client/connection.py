@@ -119,9 +119,15 @@ class Connection:
         request = _Request(method, url, headers, body, within)
         return await self._sent_until_answered(request, _document, repeatable=repeatable)
 
-    async def _download(self, path: str, read: Read[Answer], within: aiohttp.ClientTimeout) -> Answer:
+    async def _download(
+        self,
+        url: URL,
+        read: Read[Answer],
+        within: aiohttp.ClientTimeout | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
         """Return what `read` makes of the answer, which is asked for again if it is damaged."""
-        return await self._sent_until_answered(_Request("GET", self._url(path), {}, None, within), read)
+        return await self._sent_until_answered(_Request("GET", url, headers or {}, None, within), read)
 
     async def _sent_until_answered(
         self, request: _Request, read: Read[Answer], *, repeatable: bool = True

@@ -9,9 +9,7 @@ from .connection import Connection, segment
 from .models import (
     BoardEntry,
     BoardOutcome,
-    BoardStanding,
     Family,
-    FamilyBoard,
     FamilyBoardPage,
     StandingPage,
 )
@@ -48,8 +46,7 @@ class FamilyReads(Connection):
         filters = {f"metadata.{name}": _text(value) for name, value in (metadata or {}).items()}
         after = {"cursor": cursor} if cursor else {}
         query: dict[str, str | int] = {"order": order, "limit": limit, **after, **filters}
-        document = await self._get(f"{family_path(family)}/boards", **query)
-        return FamilyBoardPage(tuple(map(FamilyBoard.from_json, document["boards"])), document["next"])
+        return FamilyBoardPage.from_json(await self._get(f"{family_path(family)}/boards", **query))
 
     async def standings(
         self,
@@ -67,9 +64,7 @@ class FamilyReads(Connection):
         options = {"window": window, "cursor": cursor}
         query: dict[str, str | int] = {name: value for name, value in options.items() if value is not None}
         path = f"{family_path(family)}/players/{segment(player)}/standings"
-        document = await self._get(path, limit=limit, **query)
-        standings = tuple(map(BoardStanding.from_json, document["standings"]))
-        return StandingPage(document["window"], standings, document["next"])
+        return StandingPage.from_json(await self._get(path, limit=limit, **query))
 
     async def entries_on(
         self, player: str, boards: Sequence[str], *, window: str = "alltime"

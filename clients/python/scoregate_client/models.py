@@ -1,25 +1,17 @@
-"""The gateway's answers as frozen dataclasses, without members that this version does not know."""
+"""The gateway's answers to games and servers."""
 
 from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Self
 
-
-class _Document:
-    """A dataclass that is read from a JSON object."""
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Return the object of a JSON document."""
-        names = {item.name for item in fields(cls)}  # type: ignore[arg-type]
-        return cls(**{name: value for name, value in document.items() if name in names})
+from .documents import Document
 
 
 @dataclass(frozen=True, slots=True)
-class Player(_Document):
+class Player(Document):
     """A player and the bearer token that acts for them."""
 
     player: str
@@ -28,7 +20,7 @@ class Player(_Document):
 
 
 @dataclass(frozen=True, slots=True)
-class Run(_Document):
+class Run(Document):
     """An open run: seed for the game, ticket and key for the submission. Times are RFC 3339, UTC.
 
     `parameters` is the text of the board's parameters in JSON, `asset` the digest of its asset, and
@@ -59,10 +51,29 @@ class Run(_Document):
 
 
 @dataclass(frozen=True, slots=True)
-class Submission(_Document):
+class Question(Document):
+    """A moderator's question, and until when (RFC 3339) the submission waits for the answer."""
+
+    text: str
+    asked_at: str
+    answer_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Appeal(Document):
+    """What can be done against a decision: `possible` until a time, `open`, or `denied`."""
+
+    state: str
+    until: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Submission(Document):
     """A submission and its state. `reason` is a coarse class; `rank` is None while the score does not count.
 
     `reveal_by` (RFC 3339) is the deadline for its recording, None while the gateway does not request it.
+    `message` is what a moderator says of the decision, `question` what one asks, and `appeal` what can be
+    done against the decision.
     """
 
     submission: str
@@ -76,10 +87,13 @@ class Submission(_Document):
     divergent_tick: int | None = None
     verified: bool | None = None
     reveal_by: str | None = None
+    message: str | None = None
+    question: Question | None = None
+    appeal: Appeal | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Reveal(_Document):
+class Reveal(Document):
     """A recording that the gateway requests by its digest, with the deadline `reveal_by` (RFC 3339, UTC)."""
 
     submission: str
@@ -90,7 +104,7 @@ class Reveal(_Document):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry(_Document):
+class Entry(Document):
     """A player's rank and score on a board."""
 
     rank: int
@@ -102,7 +116,7 @@ class Entry(_Document):
 
 
 @dataclass(frozen=True, slots=True)
-class EntryPage:
+class EntryPage(Document):
     """A page of a board's window, and the number of entries in the whole window."""
 
     board: str
@@ -112,7 +126,7 @@ class EntryPage:
 
 
 @dataclass(frozen=True, slots=True)
-class Family(_Document):
+class Family(Document):
     """A family of boards: who opens them, the type of each metadata field to filter by, and its rollups."""
 
     family: str
@@ -121,14 +135,9 @@ class Family(_Document):
     filters: Mapping[str, str]
     rollups: tuple[str, ...] = ()
 
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Return the family of a JSON document."""
-        return super(Family, cls).from_json({**document, "rollups": tuple(document["rollups"])})
-
 
 @dataclass(frozen=True, slots=True)
-class FamilyBoard(_Document):
+class FamilyBoard(Document):
     """A board of a family as it was opened. `version` counts its changes; times are RFC 3339, UTC.
 
     `asset` is the SHA-256 of its asset, as `sha256:…`. `opened_at` is None before it was opened.
@@ -150,7 +159,7 @@ class FamilyBoard(_Document):
 
 
 @dataclass(frozen=True, slots=True)
-class FamilyBoardPage:
+class FamilyBoardPage(Document):
     """A page of a family's boards, and the cursor of the next one, None after the last."""
 
     boards: tuple[FamilyBoard, ...]
@@ -158,7 +167,7 @@ class FamilyBoardPage:
 
 
 @dataclass(frozen=True, slots=True)
-class BoardStanding(_Document):
+class BoardStanding(Document):
     """A player's rank and score on one board, among `total` entries."""
 
     board: str
@@ -171,7 +180,7 @@ class BoardStanding(_Document):
 
 
 @dataclass(frozen=True, slots=True)
-class StandingPage:
+class StandingPage(Document):
     """A page of a player's standings in a window, and the cursor of the next one, None after the last."""
 
     window: str
@@ -180,7 +189,7 @@ class StandingPage:
 
 
 @dataclass(frozen=True, slots=True)
-class BoardEntry(_Document):
+class BoardEntry(Document):
     """A player on one of the boards that were asked for.
 
     `status` is `ranked`, `unranked`, `no-board`, `no-window` or `rebuilding`; only with the first is there a
@@ -192,16 +201,9 @@ class BoardEntry(_Document):
     window: str | None = None
     standing: BoardStanding | None = None
 
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Return the entry of a JSON document."""
-        standing = document.get("standing")
-        read = BoardStanding.from_json(standing) if standing else None
-        return super(BoardEntry, cls).from_json({**document, "standing": read})
-
 
 @dataclass(frozen=True, slots=True)
-class BoardOutcome:
+class BoardOutcome(Document):
     """The outcome of one operation on a board: `opened`, `changed`, `same` or `refused`.
 
     `board` is the board as it is now, if there is one; `problem` says why it was refused.
@@ -210,10 +212,3 @@ class BoardOutcome:
     status: str
     board: FamilyBoard | None = None
     problem: Mapping[str, Any] | None = None
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Return the outcome of a JSON document."""
-        board = document.get("board")
-        read = FamilyBoard.from_json(board) if board else None
-        return cls(document["status"], read, document.get("problem"))

@@ -1,0 +1,197 @@
+"""The Python client of a moderator, against a real edge."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from scoregate_client import ModeratorClient, ScoregateClient, ScoregateError
+
+from examples.arcade.players import play
+from gateway.edge.auth.moderators import ModeratorRole
+from gateway.runtime.settings import Settings
+from policies.vocabulary import Reason, State
+from tests.support import moderators
+from tests.support.desk import FAR_OUTSIDE, TOO_FAST, submitted
+from tests.support.game import arcade
+from tests.support.harness import Harness, free_port, running_harness
+from tests.support.valkey import ValkeyServer
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+class Desk:
+    """An edge, programs of moderators at it, and players."""
+
+    def __init__(self, harness: Harness, leaving: AsyncExitStack) -> None:
+        self.harness = harness
+        self._leaving = leaving
+
+    async def moderator(self, name: str, role: ModeratorRole = ModeratorRole.SENIOR) -> ModeratorClient:
+        settings, now_ms = self.harness.edge.settings, self.harness.clock()
+        token = moderators.token_of(settings, name, role, [], now_ms=now_ms)
+        return await self._leaving.enter_async_context(ModeratorClient(self.harness.url, token))
+
+    async def player(self, name: str) -> tuple[ScoregateClient, str]:
+        client = await self._leaving.enter_async_context(ScoregateClient(self.harness.url))
+        return client, (await client.create_player(name)).player
+
+    async def case(self, player: str, score: int, **how: Any) -> str:
+        return await submitted(self.harness, player, score, **how)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def desk(tmp_path_factory: pytest.TempPathFactory, valkey_server: ValkeyServer) -> AsyncIterator[Desk]:
+    with valkey_server.client() as client:
+        client.flushall()
+    settings = Settings(
+        data_dir=tmp_path_factory.mktemp("edge") / "data",
+        redis_url=valkey_server.url,
+        bind=f"127.0.0.1:{free_port()}",
+    )
+    async with running_harness(settings) as harness, AsyncExitStack() as leaving:
+        yield Desk(harness, leaving)
+
+
+async def test_a_case_is_taken_read_decided_and_undone(desk: Desk):
+    """Each answer is typed, and each decision names the version that was read."""
+    mara, (_, ada) = await desk.moderator("mara"), await desk.player("Ada")
+    run = play(arcade(), 3, 0.6, random.Random(3), 200)
+    first = await desk.case(ada, run.score, played=run, build="arcade-1", findings=(FAR_OUTSIDE,))
+    second = await desk.case(ada, 90, reason=Reason.VELOCITY_POINTS, findings=(TOO_FAST,))
+
+    assert ("mara", {"*": "senior"}) == ((me := await mara.who_am_i()).moderator, me.grants)
+    waiting = {case.submission: case async for case in mara.queue(player=ada)}
+    assert {first, second} == set(waiting)
+    [finding] = waiting[second].findings
+    assert ("velocity", 120.0) == (finding.validator, finding.expected.at_most)
+    counts = await mara.counts()
+    assert {"anomaly-player": 1, "velocity-points": 1} == counts.reasons
+    async for _ in mara.watch_queue():
+        break
+
+    taken = await mara.next_case(reason="anomaly-player")
+    assert taken is not None
+    assert (first, "mara") == (taken.submission, taken.claim and taken.claim.by)
+    assert await mara.next_case(board="arcade", build="none") is None
+    case = await mara.case(first)
+    assert (run.score, "Ada", True) == (case.submission.score, case.name, case.has_recording)
+    assert "plausible" in case.codes["approve"]
+    assert (await mara.recording(first)).startswith(b"SGR")
+    with pytest.raises(ScoregateError) as refusal:
+        await (await desk.moderator("jo")).approve(case.submission, "plausible")
+    assert "case-claimed" == refusal.value.name
+
+    approved = await mara.approve(case.submission, "plausible", note="watched it", message="checked")
+    with pytest.raises(ScoregateError) as refusal:
+        await mara.reject(case.submission, "tool-assisted")
+    assert "precondition-failed" == refusal.value.name
+    undone = await mara.undo(approved)
+    asked = await mara.hold(undone, "question", message="how-played")
+    assert ["promoted", "held", "held"] == [each.state for each in (approved, undone, asked)]
+    assert ["approve", "undo", "hold"] == [
+        event.detail["decision"] for event in (await mara.case(first)).events[1:]
+    ]
+
+    assert "mara" == ((await mara.claim(second)).claim or taken.claim).by
+    assert (await mara.claim(second)).claim is not None
+    assert (await mara.release(second)).claim is None
+    assert (await mara.skip(second)).claim is None
+    assert 1 == (await mara.cannot_tell(second)).cannot_tell
+
+
+async def test_an_empty_page_is_not_the_end(monkeypatch: pytest.MonkeyPatch):
+    """Filters may leave out a whole page, and the next one has cases."""
+    pages = iter([{"batches": [], "next": "c"}, {"batches": [], "next": None}])
+    seen = []
+
+    async def read(_self: object, _path: str, query: dict[str, object]) -> dict[str, object]:
+        seen.append(query["cursor"])
+        return next(pages)
+
+    monkeypatch.setattr(ModeratorClient, "_read", read)
+    assert [] == [batch async for batch in ModeratorClient("http://scores.test", "sgm_x").batches()]
+    assert [None, "c"] == seen
+
+
+async def test_an_appeal_is_made_listed_and_granted(desk: Desk):
+    """The player reads what can be done, and appeals; somebody else answers."""
+    mara, jo, (game, bao) = await desk.moderator("mara"), await desk.moderator("jo"), await desk.player("Bao")
+    submission, asked = await desk.case(bao, 700), await desk.case(bao, 710)
+    rejected = await mara.reject((await mara.case(submission)).submission, "tool-assisted")
+    assert "rejected" == rejected.state
+    shown = (await game.submission(submission)).appeal
+    assert "possible" == (shown and shown.state)
+    await game.appeal(submission, "I played it on a pad.")
+    [appeal] = [case async for case in jo.appeals(player=bao)]
+    assert ("appeal", submission) == (appeal.kind, appeal.submission)
+    granted = await jo.approve(appeal, "plausible")
+    revoked = await jo.revoke(granted, "tool-assisted")
+    assert ["promoted", "revoked"] == [granted.state, revoked.state]
+    assert "promoted" == (await jo.reinstate(revoked, "our-fault")).state
+
+    await mara.hold((await mara.case(asked)).submission, "question", message="Which pad?")
+    question = (await game.submission(asked)).question
+    assert "Which pad?" == (question and question.text)
+    await game.answer(asked, "A round one.")
+    assert (await game.submission(asked)).question is None
+
+
+async def test_a_player_is_read_banned_and_unbanned(desk: Desk):
+    """The profile has the ban, and the board the player again."""
+    mara, (_, chidi) = await desk.moderator("mara"), await desk.player("Chidi")
+    await desk.case(chidi, 300, state=State.PROMOTED, reason=Reason.ACCEPTED, findings=())
+    ban = await mara.ban(chidi, "ban-1", "cheating", board="arcade", note="a macro", message="Not by hand.")
+    assert ("arcade", 1, None) == (ban.board, ban.followed, ban.lifted_at)
+    assert ban == await mara.ban(
+        chidi, "ban-1", "cheating", board="arcade", note="a macro", message="Not by hand."
+    )
+    profile = await mara.player(chidi)
+    assert ("Chidi", {"revoked": 1}, (ban,)) == (profile.name, profile.states, profile.bans)
+    assert "mara" in str((await mara.lift_ban(chidi, ban.ban)).lifted_by)
+    assert ["promoted"] == [each.state async for each in mara.submissions_of(chidi)]
+
+
+async def test_many_are_previewed_decided_and_taken_back_as_one(desk: Desk):
+    """A batch decides on exactly what it previewed."""
+    mara, (_, dolores) = await desk.moderator("mara"), await desk.player("Dolores")
+    cases = [await desk.case(dolores, 400 + number) for number in range(3)]
+    previewed = await mara.await_batch(
+        await mara.preview_batch(
+            "batch-1", "reject", "tool-assisted", {"board": "arcade", "player": dolores}, note="the turbo"
+        )
+    )
+    assert ("previewed", 3, "arcade") == (previewed.state, previewed.items, previewed.boards[0].board)
+    overtaken = await mara.approve((await mara.case(cases[0])).submission, "plausible")
+    applied = await mara.await_batch(await mara.apply_batch(previewed))
+    assert {"decided": 2, "overtaken": 1} == applied.outcomes
+    outcomes = {item.submission: item.outcome async for item in mara.batch_items(applied.batch)}
+    assert "overtaken" == outcomes[overtaken.submission]
+    reversed_ = await mara.await_batch(await mara.reverse_batch(applied.batch))
+    assert ("reversed", [applied.batch]) == (
+        reversed_.state,
+        [each.batch async for each in mara.batches()],
+    )
+    other = await mara.preview_batch("batch-2", "reject", "tool-assisted", {"player": dolores})
+    assert "abandoned" == (await mara.abandon_batch(other.batch)).state
+
+
+async def test_what_was_done_is_counted_listed_and_exported(desk: Desk):
+    """Figures, the trail, and the trail as CSV, which says how to go on."""
+    mara, (_, eitan) = await desk.moderator("mara"), await desk.player("Eitan")
+    for score in (510, 520):
+        await mara.reject((await mara.case(await desk.case(eitan, score))).submission, "tool-assisted")
+    figures = await mara.figures(board="arcade", since="2020-01-01T00:00:00Z")
+    assert (None, 2) == (
+        figures.decisions.agreement.share,
+        min(2, figures.decisions.made["rejected-by-moderator"]),
+    )
+    assert figures.validators[0].modes["shadow"].held.honest >= 0
+    done = [event async for event in mara.trail(player=eitan)]
+    assert ["rejected-by-moderator"] * 2 == [event.reason for event in done]
+    exported = await mara.trail_csv(player=eitan)
+    assert (3, None) == (len(exported.content.splitlines()), exported.next)
