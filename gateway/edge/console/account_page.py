@@ -21,6 +21,9 @@ from gateway.edge.problems import Problem, ProblemType
 
 ACCOUNT: Final = "/console/account"
 
+QUIET: Final = 4
+"""Modules of white around a QR code (ISO/IEC 18004, section 6.3.8)."""
+
 _SHOWN: Final = frozenset(
     {
         ProblemType.LOGIN_FAILED,
@@ -74,7 +77,16 @@ async def begin_second_factor(request: web.Request) -> web.Response:
     """Show the secret for an authenticator app."""
     form = await read_form(request)
     body = {"password": form.get("password", "")}
-    return await _account(request, begun=await send_as_api(request, own_account.begin_second_factor, body))
+    begun = await send_as_api(request, own_account.begin_second_factor, body)
+    return await _account(request, begun=begun | {"picture": _qr_code(begun["address"])})
+
+
+def _qr_code(text: str) -> str:
+    """Return a QR code as the address of an image, in black on white whatever the page's colours are."""
+    import segno  # noqa: PLC0415 - who sets up an app is the first to need it
+
+    code = segno.make(text, error="m", micro=False)
+    return str(code.svg_data_uri(border=QUIET, light="#fff", omitsize=True))
 
 
 @_showing_refusals("second-factor")

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import re
+from base64 import b32decode
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import unquote, urlencode
+from xml.etree import ElementTree as ET
 
 import pytest
+import segno
 
 from gateway.edge.auth.moderator_credentials import COOKIE, Session
 from gateway.edge.auth.moderators import Ability
+from gateway.edge.auth.second_factors import address_of
 from gateway.edge.console.site import CONSOLE_PAGES, ConsolePage
 from gateway.ledger.moderation.account_rows import Act
 from gateway.ledger.moderation.accounts import add_account
 from policies.vocabulary import Reason, State
 from tests.support.desk import invitation_until, player_of, session_of, staff, submitted
 from tests.support.harness import Harness
+from tests.support.logins import with_password
 
 NAMES = {
     "submission": "0" * 32,
@@ -145,6 +150,25 @@ async def test_M07_every_page_forbids_what_no_page_needs(harness: Harness, path:
         reply.headers["X-Frame-Options"],
         reply.headers["Referrer-Policy"],
     )
+
+
+async def test_an_authenticator_app_is_set_up_by_its_camera(harness: Harness):
+    """The page has the secret as text and as a named picture of its address, which needs no script and no style."""
+    await with_password(harness, "noor")
+    session = await session_of(harness, "noor")
+    page = await ask(harness, "POST", "/console/account/second-factor", session, {"password": PASSWORD})
+    [picture] = re.findall(
+        r'<img class="qr" src="data:image/svg\+xml;charset=utf-8,([^"]+)" alt="QR code [^"]+"', page.text
+    )
+    svg = ET.fromstring(unquote(picture))
+    assert {"svg", "path"} == {part.tag.rpartition("}")[2] for part in svg.iter()}
+    assert [] == [
+        name for part in svg.iter() for name in part.attrib if name == "style" or name.startswith("on")
+    ]
+    [secret] = re.findall(r'id="factor-secret">([A-Z2-7]+)<', page.text)
+    address = address_of(b32decode(secret), "noor")
+    drawn = segno.make(address, error="m", micro=False).svg_inline(border=4, light="#fff", omitsize=True)
+    assert [part.get("d") for part in svg] == re.findall(r' d="([^"]+)"', drawn)
 
 
 async def test_M13_a_session_begins_with_a_new_cookie_that_no_script_reads(harness: Harness):
