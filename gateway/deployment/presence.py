@@ -24,6 +24,7 @@ from redis.asyncio import Redis
 from gateway.deployment.run_files import BEGAN_MS
 from gateway.index.connection import connect
 from gateway.index.part_registry import PartRegistry
+from gateway.runtime.background import rest
 from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import POLICIES_DIFFER, Event, logger
 from gateway.runtime.unexpected import FaultPlace, report
@@ -89,8 +90,7 @@ class Presence:
 
     async def keep(self) -> None:
         """Report the part and read the others' reports until cancelled."""
-        task = asyncio.current_task()
-        while not (task and task.cancelling()):  # redis-py swallows a cancellation while it connects
+        while True:
             try:
                 await self.beat()
             except IndexUnavailable:
@@ -98,7 +98,7 @@ class Presence:
             except Exception as error:  # noqa: BLE001 - a failed report must not end the part
                 self.parts = None
                 report(FaultPlace.PRESENCE, error)
-            await asyncio.sleep(BEAT_S)
+            await rest(BEAT_S)
 
     async def beat(self) -> None:
         """Report the part once, and read the others' reports. Raises IndexUnavailable."""

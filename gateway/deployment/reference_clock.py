@@ -7,12 +7,12 @@ for it.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
+from gateway.runtime.background import rest
 from gateway.runtime.clock import Clock, wall_clock
 from gateway.runtime.telemetry import CLOCK_ERROR, CLOCK_OFFSET, Event, logger
 
@@ -151,7 +151,7 @@ class ReferenceClock:
     async def keep_fresh(self) -> None:
         """Measure every REFRESH_S until cancelled."""
         while True:
-            await asyncio.sleep(REFRESH_S if self.is_measured else RETRY_S)
+            await rest(REFRESH_S if self.is_measured else RETRY_S)
             try:
                 await self.measure()
             except Exception as error:  # noqa: BLE001 - without this loop the clock would drift unnoticed

@@ -33,6 +33,23 @@ async def cancel_and_wait(task: asyncio.Task[Any]) -> None:
         await asyncio.wait([task], timeout=CANCEL_AGAIN_S)
 
 
+async def rest(seconds: float) -> None:
+    """Sleep between two turns of a task that goes on until it is cancelled.
+
+    Raises CancelledError also if the turn before swallowed it: `asyncio.wait_for` does when what it waits for
+    ends at that moment, and redis-py while it connects.
+    """
+    end_if_cancelled()
+    await asyncio.sleep(seconds)
+
+
+def end_if_cancelled() -> None:
+    """Raise CancelledError if this task was cancelled and goes on all the same."""
+    task = asyncio.current_task()
+    if task and task.cancelling():
+        raise asyncio.CancelledError
+
+
 async def run_on_a_thread(work: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> None:
     """Run `work` on a thread with an event loop of its own, which goes on while this one is busy.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
+from gateway.runtime.background import rest
 from gateway.runtime.telemetry import CACHED_BOARDS, CACHED_BOARDS_DROPPED
 
 Part = TypeVar("Part")
@@ -91,6 +91,6 @@ class BoundedCache(Generic[Part]):
 async def let_go_of_idle(caches: Sequence[BoundedCache[Any]]) -> None:
     """Let these caches go of what is idle, again and again. Never returns."""
     while True:
-        await asyncio.sleep(SWEEP_S)
+        await rest(SWEEP_S)
         for bounded in caches:
             bounded.let_go_of_idle()

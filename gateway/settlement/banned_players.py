@@ -14,6 +14,7 @@ from typing import Final
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.moderation.bans import Ban, changed_after
 from gateway.ledger.reads import ReadKind
+from gateway.runtime.background import rest
 from gateway.runtime.telemetry import Event, logger
 from gateway.runtime.unexpected import FaultPlace, report
 from policies.errors import LedgerUnavailable
@@ -80,7 +81,7 @@ class BannedPlayers:
     async def keep_fresh(self) -> None:
         """Read what has changed every REFRESH_S until cancelled."""
         while True:
-            await asyncio.sleep(REFRESH_S)
+            await rest(REFRESH_S)
             try:
                 await self.refresh()
             except LedgerUnavailable as error:

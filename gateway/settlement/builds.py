@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import Final
 
 from gateway.ledger.judgement.builds import BuildStatuses, build_statuses
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.reads import ReadKind
+from gateway.runtime.background import rest
 from gateway.runtime.telemetry import Event, logger
 from gateway.runtime.unexpected import FaultPlace, report
 from policies.errors import LedgerUnavailable
@@ -61,7 +61,7 @@ class BuildRegistry:
     async def keep_fresh(self) -> None:
         """Read the statuses every REFRESH_S until cancelled."""
         while True:
-            await asyncio.sleep(REFRESH_S)
+            await rest(REFRESH_S)
             try:
                 await self.refresh()
             except LedgerUnavailable as error:

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 from gateway.index.board_index import Index
 from gateway.ledger.submissions import work
 from gateway.ledger.submissions.work import PROJECT_AFTER_MS
+from gateway.runtime.background import end_if_cancelled, rest
 from gateway.runtime.concurrency import in_turns
 from gateway.runtime.unexpected import FaultPlace, report
 from gateway.settlement.settle import LedgerWrites
@@ -108,15 +109,15 @@ class UnprojectedChanges:
 
     async def run(self) -> None:
         """Project the changes until cancelled."""
-        task = asyncio.current_task()
-        while not (task and task.cancelling()):  # redis-py swallows a cancellation while it connects
+        while True:
+            end_if_cancelled()
             await self._has_some.wait()
             try:
                 await in_turns([self._project_board(board) for board in list(self._boards)], at_once=_AT_ONCE)
             except Exception as error:  # noqa: BLE001 - the next changes must still be projected
                 report(FaultPlace.OWED, error)
             if self._count:
-                await asyncio.sleep(RETRY_S)
+                await rest(RETRY_S)
             else:
                 self._has_some.clear()
                 self._has_none.set()

@@ -349,7 +349,7 @@ class Steward:
         After it found nothing, it rests for `rest_ms`, until `next_due`, or until anything is committed
         or it works on other lanes.
         """
-        task, unexpected = asyncio.current_task(), 0
+        unexpected = 0
         looks = Looks(self._version, longest_ms=rest_ms, clock=self._clock, next_due=next_due)
         step = partial(looks.at, duty) if rest_ms else duty
         while True:
@@ -364,8 +364,6 @@ class Steward:
             except Exception as error:  # noqa: BLE001 - no failure may end a duty
                 self.failures.note(duty.__name__, "", error)
                 unexpected += not isinstance(error, ScoregateError)
-            if task and task.cancelling():
-                return  # redis-py swallows a cancellation while it connects
             await self.leases.pause(max(POLL_S if done else pause_s, back_off_s(unexpected)))
 
 

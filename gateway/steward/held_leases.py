@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from gateway.deployment.reference_clock import steady_ms
 from gateway.ledger.leases import LANE_PREFIX, Lease, lane_lease, lane_of_lease
+from gateway.runtime.background import end_if_cancelled
 from gateway.runtime.lanes import ALL_LANES, lane_of
 from gateway.runtime.telemetry import LEASES_LOST, Event, logger
 from gateway.steward.fencing import working_under
@@ -100,7 +101,8 @@ class HeldLeases:
         note_lost([lease.name], steward=lease.owner, epoch=lease.epoch)
 
     async def pause(self, seconds: float) -> None:
-        """Wait, but no longer than until this steward gains leases."""
+        """Wait, but no longer than until this steward gains leases. Raises CancelledError as `rest` does."""
+        end_if_cancelled()
         self._loop = asyncio.get_running_loop()
         gained = self._gained
         with suppress(TimeoutError):

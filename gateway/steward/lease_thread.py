@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from gateway.ledger.ledger import Ledger
-from gateway.runtime.background import run_on_a_thread
+from gateway.runtime.background import rest, run_on_a_thread
 from gateway.runtime.clock import Clock
 from gateway.runtime.settings import STEWARD_LEASE_S
 from gateway.runtime.telemetry import Event, logger
@@ -70,7 +70,7 @@ class LeasesOnAThread(StewardLeases):
     async def _beat(self) -> None:
         while True:
             self._alive_ms = self._steady()
-            await asyncio.sleep(BEAT_S)
+            await rest(BEAT_S)
 
     async def _keep_there(self) -> None:
         own = self._own_ledger()
@@ -90,6 +90,6 @@ async def _opened(ledger: Ledger) -> None:
             await ledger.open()
         except LedgerUnavailable as error:
             _log.warning(Event.LEDGER_DOWN, part="leases", error=str(error))
-            await asyncio.sleep(RETRY_S)
+            await rest(RETRY_S)
         else:
             return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +13,7 @@ from gateway.deployment.reference_clock import ReferenceClock, steady_ms
 from gateway.ledger import leases
 from gateway.ledger.leases import LeaseTable, lane_lease
 from gateway.ledger.ledger import Ledger
+from gateway.runtime.background import rest
 from gateway.runtime.clock import Clock
 from gateway.runtime.lanes import LANES
 from gateway.runtime.settings import STEWARD_LEASE_S
@@ -97,7 +97,7 @@ class StewardLeases(HeldLeases):
             self._show()
             # A slow turn shortens the pause after it, or a busy database would make renewals rarer.
             next_ms = max(began_ms + self._lease_ms / RENEWALS, self._steady() + self._lease_ms / SHORTEST)
-            await asyncio.sleep((next_ms - self._steady()) / 1000)
+            await rest((next_ms - self._steady()) / 1000)
 
     async def give_up(self) -> None:
         """Give back everything at once, when the work has ended."""

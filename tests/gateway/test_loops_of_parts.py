@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -20,6 +21,8 @@ from gateway.settlement import builds, unprojected
 from gateway.settlement.builds import BuildRegistry
 from gateway.settlement.unprojected import UnprojectedChanges
 from gateway.shared_records import Change
+from gateway.steward import leases as lease_turns
+from gateway.steward.leases import StewardLeases
 from gateway.wiring import open_edge, open_steward
 from policies.errors import IndexUnavailable, LedgerUnavailable
 from policies.loader import Policies
@@ -66,6 +69,8 @@ class Asked:
         self.times += 1
         raise LedgerUnavailable
 
+    write = read
+
     async def register(self, *_: Any) -> None:
         self.times += 1
         raise IndexUnavailable
@@ -100,6 +105,7 @@ LOOPS: Final[dict[str, tuple[Any, str, Any, int]]] = {
     "clock": (reference_clock, "RETRY_S", lambda asked: ReferenceClock([asked]).keep_fresh(), 0),
     "presence": (presence, "BEAT_S", present, 1),
     "owed": (unprojected, "RETRY_S", paying, 1),
+    "leases": (lease_turns, "SHORTEST", lambda asked: StewardLeases(asked, clock=lambda: 0).keep(), 1),
 }
 """Where each loop is, the name of its pause, how it is begun, and how often it asks before it rests."""
 
@@ -116,3 +122,46 @@ async def test_a_loop_rests_between_two_looks(monkeypatch: pytest.MonkeyPatch, n
     going_round.cancel()
     await asyncio.wait([going_round])
     assert times == asked.times
+
+
+class Swallowing(Asked):
+    """The same, but whoever is cancelled while it asks for the first time does not hear of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_asked = asyncio.Event()
+
+    async def _swallow(self, error: type[Exception]) -> None:
+        if not self.is_asked.is_set():
+            self.is_asked.set()
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+        raise error
+
+    async def read(self, *_: Any) -> None:
+        await self._swallow(LedgerUnavailable)
+
+    write = read
+
+    async def register(self, *_: Any) -> None:
+        await self._swallow(IndexUnavailable)
+
+    project = register
+
+    async def now_us(self) -> None:
+        await self._swallow(TimeoutError)
+
+
+@pytest.mark.parametrize("name", LOOPS)
+async def test_a_loop_ends_even_if_what_it_asks_swallows_its_cancellation(
+    monkeypatch: pytest.MonkeyPatch, name: str
+):
+    """`asyncio.wait_for` and redis-py do so now and then; a part that is told to end would never end."""
+    module, pause, begin, _ = LOOPS[name]
+    monkeypatch.setattr(module, pause, 0.001)
+    asked = Swallowing()
+    going_round = asyncio.create_task(begin(asked))
+    await asked.is_asked.wait()
+    going_round.cancel()
+    done, _ = await asyncio.wait([going_round], timeout=5)
+    assert {going_round} == done

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
 from gateway.catalogue.catalogue import Catalogue
@@ -10,6 +9,7 @@ from gateway.ledger.ledger import Ledger
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.submissions import work
 from gateway.ledger.submissions.work import PROJECT_AFTER_MS
+from gateway.runtime.background import rest
 from gateway.runtime.clock import Clock
 from gateway.runtime.telemetry import Event, logger
 from gateway.runtime.unexpected import FaultPlace, report
@@ -66,7 +66,7 @@ class Lag:
     async def keep_fresh(self) -> None:
         """Look again and again, until it is cancelled."""
         while True:
-            await asyncio.sleep(LOOK_S)
+            await rest(LOOK_S)
             try:
                 await self.look()
             except LedgerUnavailable as error:

@@ -21,6 +21,7 @@ from gateway.edge.problems import Problem
 from gateway.ledger.moderation.cases import queue_versions
 from gateway.ledger.moderation.claims import EVERYTHING
 from gateway.ledger.reads import ReadKind
+from gateway.runtime.background import rest
 from gateway.runtime.telemetry import LISTENERS, label_of
 from policies.errors import LedgerUnavailable
 
@@ -78,7 +79,7 @@ class QueueWatch:
                     seen = version
             if self._edge.shutdown.has_begun:
                 self._wake()
-            await asyncio.sleep(LOOK_S)
+            await rest(LOOK_S)
 
     def _wake(self) -> None:
         for changed in self._listeners:

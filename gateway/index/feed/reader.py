@@ -26,7 +26,7 @@ from gateway.index.lane_stream import (
     position_of,
 )
 from gateway.index.scripts import index_boundary
-from gateway.runtime.background import cancel_and_wait
+from gateway.runtime.background import cancel_and_wait, rest
 from gateway.runtime.unexpected import FaultPlace, report
 from policies.errors import IndexUnavailable
 
@@ -164,10 +164,10 @@ class LaneReader:
                 cursor.look_at_s = 0.0
                 # Nothing identifies a stream that had no entry: it may be another one after the failure.
                 cursor.is_lost |= cursor.is_known.is_set() and cursor.last_id is None
-            await asyncio.sleep(RETRY_S)
+            await rest(RETRY_S)
         except Exception as error:  # noqa: BLE001 - every live feed depends on this loop
             report(FaultPlace.FEED, error)
-            await asyncio.sleep(UNEXPECTED_S)
+            await rest(UNEXPECTED_S)
         finally:
             for cursor in cursors:
                 cursor.is_being_read = False
