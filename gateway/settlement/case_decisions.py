@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -24,6 +25,7 @@ from gateway.settlement.settle import (
     SettledDecision,
     decide,
     fold_outcomes,
+    permit,
     project,
 )
 from gateway.shared_records import Change
@@ -107,6 +109,40 @@ async def decide_theirs(
     One of many is no first approval: whoever approves has to look at what needs two. The caller must pass
     every settled decision to `fold`.
     """
+    theirs = await _theirs(tx, board, request)
+    if isinstance(theirs, StateConflict):
+        return theirs
+    submission, history, decision = theirs
+    if is_one_of_many and decision.reason is Reason.APPROVED_ONCE:
+        return SeniorNeeded("two moderators have to approve it")
+    settled = await decide(tx, board, decision)
+    if isinstance(settled, SettledDecision):
+        await label_decision(tx, board.policy.moderation, submission, history, decision, settled.seq)
+    return settled
+
+
+def permitted_decisions(
+    board: Board, requests: Sequence[CaseRequest]
+) -> Operation[list[Decision | StateConflict]]:
+    """Return each decision as it would be made now, or its conflict. Nothing is written."""
+
+    async def permitted(tx: Transaction, request: CaseRequest) -> Decision | StateConflict:
+        theirs = await _theirs(tx, board, request)
+        if isinstance(theirs, StateConflict):
+            return theirs
+        found = await permit(tx, board, theirs[2])
+        return found if isinstance(found, StateConflict) else found[1]
+
+    async def work(tx: Transaction) -> list[Decision | StateConflict]:
+        return [await permitted(tx, request) for request in requests]
+
+    return work
+
+
+async def _theirs(
+    tx: Transaction, board: Board, request: CaseRequest
+) -> tuple[StoredSubmission, CaseHistory, Decision] | StateConflict:
+    """Return a submission, its events, and the decision on it as this moderator may make it."""
     submission = await queries.load_submission(tx, request.decision.submission_id)
     if submission is None:
         return StateConflict("no such submission")
@@ -117,14 +153,7 @@ async def decide_theirs(
     if case is not None and case.needs_senior and not request.may_overrule:
         return SeniorNeeded("a senior has to decide the case")
     decision = await _with_four_eyes(tx, board, submission, request, history)
-    if isinstance(decision, StateConflict):
-        return decision
-    if is_one_of_many and decision.reason is Reason.APPROVED_ONCE:
-        return SeniorNeeded("two moderators have to approve it")
-    settled = await decide(tx, board, decision)
-    if isinstance(settled, SettledDecision):
-        await label_decision(tx, board.policy.moderation, submission, history, decision, settled.seq)
-    return settled
+    return decision if isinstance(decision, StateConflict) else (submission, history, decision)
 
 
 async def _not_theirs(

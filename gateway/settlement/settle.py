@@ -224,6 +224,21 @@ async def receive(tx: Transaction, new: NewSubmission) -> None:
 
 async def decide(tx: Transaction, board: Board, decision: Decision) -> SettledDecision | StateConflict:
     """Store a decision, or return its conflict. The caller must pass every settled decision to `fold`."""
+    permitted = await permit(tx, board, decision)
+    if isinstance(permitted, StateConflict):
+        return permitted
+    submission, decision = permitted
+    last = await queries.newest_seq()(tx)
+    await _write_decision(tx, board, decision, submission, last + 1)
+    reach(Point.INSIDE_SETTLE)
+    to_state, reason = decision.to_state, decision.reason
+    return SettledDecision(submission, last + 1, to_state, decision.at_ms, reason, reason in REMARKS)
+
+
+async def permit(
+    tx: Transaction, board: Board, decision: Decision
+) -> tuple[StoredSubmission, Decision] | StateConflict:
+    """Return a submission and the decision on it as it may be stored, or its conflict. Nothing is written."""
     submission = await queries.load_submission(tx, decision.submission_id)
     expected = decision.newest_event
     if (
@@ -242,11 +257,7 @@ async def decide(tx: Transaction, board: Board, decision: Decision) -> SettledDe
     due_at_ms = decision.reveal_by_ms
     if due_at_ms is not None and due_at_ms != await reveals.due_at(tx, submission.seq):
         return StateConflict("the recording has arrived, or its deadline was moved")
-    last = await queries.newest_seq()(tx)
-    await _write_decision(tx, board, decision, submission, last + 1)
-    reach(Point.INSIDE_SETTLE)
-    to_state, reason = decision.to_state, decision.reason
-    return SettledDecision(submission, last + 1, to_state, decision.at_ms, reason, reason in REMARKS)
+    return submission, decision
 
 
 async def fold(tx: Transaction, board: Board, settled: Sequence[SettledDecision]) -> list[Change]:

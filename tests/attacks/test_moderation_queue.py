@@ -8,7 +8,7 @@ import pytest
 
 from gateway.edge.live import queue_feed
 from gateway.ledger.moderation.claims import CLAIM_MS
-from gateway.runtime.clock import rfc3339
+from gateway.runtime.clock import parse_rfc3339, rfc3339
 from policies.vocabulary import State
 from tests.attacks.test_moderation import a_held_run, decide
 from tests.support.harness import Answer, Harness
@@ -99,6 +99,32 @@ async def test_M03_a_claim_ends_by_itself(harness: Harness):
         await take(harness, noor),
     )
     assert 200 == (await decide(harness, run, "approve", noor)).status
+
+
+async def test_M03_who_works_on_a_case_keeps_it(harness: Harness):
+    """Each read of the claimant gives them the whole time again; a read of somebody else gives nothing."""
+    run, minute = await a_held_run(harness), 60
+    case, recording = f"/v1/moderation/cases/{run.id}", f"/v1/moderation/cases/{run.id}/recording"
+    assert run.id == await take(harness, harness.moderator())
+
+    async def until() -> int:
+        [told] = (await harness.get(QUEUE, harness.moderator(name="noor"))).body["cases"]
+        assert "mara" == told["claim"]["by"]
+        left_ms = (parse_rfc3339(told["claim"]["until"]) or 0) - harness.clock()
+        return round(left_ms / 1000 / minute)
+
+    for path, name, minutes_left in ((case, "mara", 20), (recording, "mara", 20), (case, "noor", 5)):
+        harness.clock.shift(15 * minute)
+        await harness.get(path, harness.moderator(name=name))
+        assert minutes_left == await until()
+    own = (await harness.get(case, harness.moderator())).body
+    others = (await harness.get(case, harness.moderator(name="noor"))).body
+    assert ("mara", True, 20) == (others["claim"]["by"], others["is_waiting"], await until())
+    assert (["approve", "reject", "hold"], None) == (
+        [each["decision"] for each in own["decisions"]],
+        own["refusal"],
+    )
+    assert ([], "`mara` is in the case") == (others["decisions"], others["refusal"])
 
 
 async def test_M10_a_case_that_was_decided_is_no_case_any_more(harness: Harness):

@@ -9,17 +9,18 @@ from typing import Final
 import orjson
 from aiohttp import web
 
-from gateway.edge.auth.moderators import Ability, Moderator
+from gateway.edge.auth.moderators import Ability
 from gateway.edge.console.expected_ranges import range_figure
 from gateway.edge.console.forms import read_form, send_as_api
+from gateway.edge.console.offered_decisions import offered_decisions
 from gateway.edge.console.page_drawing import draw, go_to, is_fragment
-from gateway.edge.console.possible_decisions import possible_decisions
 from gateway.edge.console.queue_page import QUEUE, path_of_next
 from gateway.edge.console.settled_cases import settled_case
 from gateway.edge.console.visits import visit_of
 from gateway.edge.http.preconditions import expected_version
 from gateway.edge.moderation import claims, decisions
-from gateway.edge.moderation.cases import case_of, read_case
+from gateway.edge.moderation.cases import case_of, read_case, stay_in_case
+from gateway.edge.moderation.queue import claim_shown
 from gateway.edge.moderation.surroundings import read_surroundings
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire.outcomes import CaseFile
@@ -36,12 +37,22 @@ _HANDLERS: Final = {
     DecisionKind.UNDO: decisions.undo,
 }
 
-_CLAIMS: Final = {
-    "claim": claims.claim,
+_LEAVING: Final = {
     "release": claims.release,
     "skip": claims.skip,
     "cannot-tell": claims.cannot_tell,
 }
+
+
+_ELSEWHERE: Final = frozenset(
+    {
+        ProblemType.CASE_CLAIMED,
+        ProblemType.STATE_CONFLICT,
+        ProblemType.SELF_APPROVAL,
+        ProblemType.SCOPE_FORBIDDEN,
+    }
+)
+"""Refusals of a claim: somebody else is in the case, it does not wait, or it is for others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +69,8 @@ class PlottedScore:
 async def show_case_page(request: web.Request) -> web.Response:
     """Draw a case."""
     edge, board, submission, moderator = await case_of(request)
-    case = await read_case(edge, board, submission)
-    moderation, playback = board.policy.moderation, case.playback
+    case = await read_case(edge, board, submission, moderator)
+    playback = case.playback
     frame = board.policy.playback.frame_source
     return draw(
         request,
@@ -79,9 +90,7 @@ async def show_case_page(request: web.Request) -> web.Response:
         claimed=orjson.dumps(
             {"board": board.name, **case.submission.model_dump(include={"score", "ticks", "stats"})}
         ).decode(),
-        decisions=possible_decisions(case, moderation, moderator),
-        templates=moderation.all_templates,
-        undecidable=_undecidable(case, moderator),
+        decisions=offered_decisions(case),
         settled=await settled_case(request),
         is_in_flow="flow" in request.query,
     )
@@ -111,14 +120,26 @@ async def decide(request: web.Request) -> web.Response:
     return go_to(request, f"{QUEUE}?settled={submission}")
 
 
-async def move_claim(request: web.Request) -> web.Response:
-    """Enter a case, or leave it."""
+async def enter_case(request: web.Request) -> web.Response:
+    """Claim a case and open it, or for htmx say who is in it now. Who may not have it can still read it."""
+    await read_form(request)
+    edge, _, submission, moderator = await case_of(request, Ability.DECIDE)
+    try:
+        await claims.hold_case(edge, submission, moderator)
+    except Problem as problem:
+        if problem.kind not in _ELSEWHERE:
+            raise
+    if not is_fragment(request):
+        return go_to(request, f"/console/cases/{submission.submission_id}")
+    waiting = await stay_in_case(edge, submission, moderator)
+    claim = claim_shown(waiting, now_ms=edge.clock()) if waiting else None
+    return draw(request, "claim_line.html", visit=await visit_of(request), claim=claim)
+
+
+async def leave_case(request: web.Request) -> web.Response:
+    """Leave a case."""
     form, what = await read_form(request), request.match_info["claim"]
-    if what not in _CLAIMS:
-        raise Problem(ProblemType.NOT_FOUND, "there is no such thing to do with a case")
-    await send_as_api(request, _CLAIMS[what])
-    if what == "claim":
-        return go_to(request, f"/console/cases/{request.match_info['submission']}")
+    await send_as_api(request, _LEAVING[what])
     return go_to(request, await path_of_next(request) if form.get("flow") else QUEUE)
 
 
@@ -132,8 +153,8 @@ def _kind_of(request: web.Request) -> DecisionKind:
 async def _changed(request: web.Request, problem: Problem) -> web.Response:
     """Draw what happened to a case since the page that decided was read."""
     seen = expected_version(request)
-    edge, board, submission, _ = await case_of(request)
-    case = await read_case(edge, board, submission)
+    edge, board, submission, moderator = await case_of(request)
+    case = await read_case(edge, board, submission, moderator)
     return draw(
         request,
         "case_changed_notice.html" if is_fragment(request) else "case_changed.html",
@@ -153,10 +174,3 @@ def _plotted(case: CaseFile, board: Board) -> Sequence[PlottedScore]:
         for submission, (at, score) in moments.items()
     ]
     return sorted(rows, key=lambda row: row.at_s)
-
-
-def _undecidable(case: CaseFile, moderator: Moderator) -> str:
-    """Return why this moderator can decide nothing here."""
-    if not moderator.may(Ability.DECIDE, case.submission.board):
-        return "Your role on this board is to read. A moderator of the board decides."
-    return "Nothing waits for a moderator here, and nothing stands on the board that could be taken off."

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
-from gateway.edge.auth.moderators import Ability
+from gateway.edge.auth.moderators import Ability, Moderator
 from gateway.edge.console.forms import read_form
 from gateway.edge.console.page_drawing import draw, go_to, is_fragment
 from gateway.edge.console.settled_cases import settled_case
@@ -37,12 +37,16 @@ LARGEST_HARM: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class QueueRow:
-    """A case with what its page says beside it: the player's name and the board's title and decimals."""
+    """A case with what its page says beside it: the player's name and the board's title and decimals.
+
+    `is_claimed_by_opening` says that the moderator decides on the board and nobody else is in the case.
+    """
 
     case: QueuedCase
     name: str
     title: str
     decimals: int
+    is_claimed_by_opening: bool
 
     @property
     def harm(self) -> str:
@@ -68,7 +72,7 @@ async def show_queue_page(request: web.Request) -> web.Response:
         "queue_rows.html" if is_fragment(request) else "queue.html",
         visit=await visit_of(request),
         current=QUEUE,
-        rows=await _rows(edge, shown.cases),
+        rows=await _rows(edge, shown.cases, moderator),
         filters=filters,
         query=urlencode(filters),
         own_query=urlencode({**filters, **({"cursor": cursor} if cursor else {})}),
@@ -103,7 +107,7 @@ def _least_age(request: web.Request) -> Mapping[str, str]:
     return {name: request.query[name] for name in ("min_age_s",) if name in request.query}
 
 
-async def _rows(edge: Edge, cases: Sequence[QueuedCase]) -> list[QueueRow]:
+async def _rows(edge: Edge, cases: Sequence[QueuedCase], moderator: Moderator) -> list[QueueRow]:
     names = await edge.ledger.read(names_of([case.player for case in cases]), ReadKind.MODERATION)
     boards = await edge.catalogue.boards({case.board for case in cases})
     return [
@@ -112,6 +116,8 @@ async def _rows(edge: Edge, cases: Sequence[QueuedCase]) -> list[QueueRow]:
             names.get(case.player) or case.player,
             boards[case.board].policy.title,
             boards[case.board].policy.decimals,
+            moderator.may(Ability.DECIDE, case.board)
+            and (case.claim is None or case.claim.by == moderator.name),
         )
         for case in cases
         if case.board in boards

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -13,10 +13,14 @@ from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.request import moderator_of
 from gateway.edge.http.responses import finding_shown, held_submission, json_response
 from gateway.edge.moderation.playback import playback_shown
+from gateway.edge.moderation.possible_decisions import Decider, possible_decisions
+from gateway.edge.moderation.queue import claim_shown
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire import outcomes
 from gateway.ledger import queries
 from gateway.ledger.judgement import cases, expiry
+from gateway.ledger.moderation.cases import StoredCase, waiting_case
+from gateway.ledger.moderation.claims import CLAIM_MS, renew_claim
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.records import StoredSubmission
 from gateway.ledger.submission_rows import findings_from
@@ -26,26 +30,34 @@ from policies.decision_codes import DecisionKind
 from policies.errors import RecordingLost
 from policies.loader import Board
 
+RENEWED_MS: Final = 60_000
+"""A claim is renewed by reading once it was used so long ago, and not with each read."""
+
 
 async def show_case(request: web.Request) -> web.Response:
     """Return a submission with its findings, background and history.
 
     Its ETag is the version that decisions name.
     """
-    edge, board, submission, _ = await case_of(request)
-    case = await read_case(edge, board, submission)
+    edge, board, submission, moderator = await case_of(request)
+    case = await read_case(edge, board, submission, moderator)
     return json_response(case, headers={"ETag": case.submission.etag})
 
 
-async def read_case(edge: Edge, board: Board, submission: StoredSubmission) -> outcomes.CaseFile:
-    """Return the case of a submission; its page shows the same."""
+async def read_case(
+    edge: Edge, board: Board, submission: StoredSubmission, moderator: Moderator
+) -> outcomes.CaseFile:
+    """Return the case of a submission as a moderator reads it; its page shows the same."""
+    waiting = await stay_in_case(edge, submission, moderator)
     replay_findings = await edge.ledger.read(
         queries.replay_findings([submission.submission_id]), ReadKind.MODERATION
     )
     background = await edge.ledger.read(cases.background(board.ranking, submission), ReadKind.MODERATION)
     events = await edge.ledger.read(queries.history_of(submission.submission_id), ReadKind.MODERATION)
     expired_at = await _expired_at(edge, submission)
-    version, moderation = events[-1]["seq"], board.policy.moderation
+    version, moderation, now_ms = events[-1]["seq"], board.policy.moderation, edge.clock()
+    by = Decider(moderator, board, submission.submission_id, events, now_ms)
+    possible = await possible_decisions(edge, by)
     return outcomes.CaseFile(
         submission=held_submission(submission, replay_findings.get(submission.submission_id, ()), version),
         name=background.name,
@@ -61,7 +73,24 @@ async def read_case(edge: Edge, board: Board, submission: StoredSubmission) -> o
             for kind in DecisionKind
         },
         templates=moderation.all_templates,
+        is_waiting=waiting is not None,
+        claim=claim_shown(waiting, now_ms=now_ms) if waiting else None,
+        decisions=possible.decisions,
+        refusal=possible.refusal,
     )
+
+
+async def stay_in_case(edge: Edge, submission: StoredSubmission, moderator: Moderator) -> StoredCase | None:
+    """Return the case of a submission, None if it does not wait; who is in it has more time for it now."""
+    now_ms = edge.clock()
+    case = await edge.ledger.read(waiting_case(submission.submission_id), ReadKind.MODERATION)
+    if case is None or not case.is_with(moderator.name, now_ms=now_ms):
+        return case
+    if case.claimed_until_ms - now_ms > CLAIM_MS - RENEWED_MS:
+        return case
+    if not moderator.may(Ability.DECIDE, submission.board):
+        return case  # a token that reads
+    return await edge.ledger.write(renew_claim(submission.submission_id, moderator.name, now_ms=now_ms))
 
 
 async def _has_recording(edge: Edge, submission: StoredSubmission) -> bool:
@@ -82,7 +111,8 @@ async def _expired_at(edge: Edge, submission: StoredSubmission) -> str | None:
 
 async def send_recording(request: web.Request) -> web.Response:
     """Return the recording of a submission, as the game sent it."""
-    edge, _, submission, _ = await case_of(request)
+    edge, _, submission, moderator = await case_of(request)
+    await stay_in_case(edge, submission, moderator)
     digest = submission.recording_digest
     stored = (
         await edge.ledger.read(cases.recording_of(digest), ReadKind.MODERATION)

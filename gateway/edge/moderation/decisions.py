@@ -14,47 +14,24 @@ from gateway.edge.http.preconditions import etag, expected_version
 from gateway.edge.http.request import parse_body
 from gateway.edge.http.responses import json_response, replay_header
 from gateway.edge.moderation.cases import case_of
+from gateway.edge.moderation.possible_decisions import Decider, decision_on, refusal
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire.moderation_decisions import Decided, NewDecision
 from gateway.ledger import queries
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.records import StoredSubmission
 from gateway.runtime.telemetry import Event, logger
-from gateway.settlement.case_decisions import SECOND_APPROVAL, CaseRequest, settle_case
-from gateway.settlement.case_history import CaseHistory, has_open_appeal
+from gateway.settlement.case_decisions import SECOND_APPROVAL, settle_case
+from gateway.settlement.case_history import CaseHistory
 from gateway.settlement.held_cases import MODERATOR
-from gateway.settlement.settle import Decision
-from gateway.settlement.undoing import inverse_of
 from policies.decision_codes import OTHER, QUESTION, DecisionKind
-from policies.errors import CaseClaimed, CaseOvertaken, NotTheirs, SeniorNeeded, StateConflict
+from policies.errors import CaseOvertaken, StateConflict
 from policies.loader import Board
 from policies.moderation import Moderation
-from policies.vocabulary import Reason, State
+from policies.vocabulary import Reason
 
 ACCEPTED: Final = 202
 """The status of a decision that is noted, and waits for another moderator."""
-
-HOUR_MS: Final = 3_600_000
-
-_MOVES: Final[Mapping[DecisionKind, Mapping[State, tuple[State, Reason]]]] = {
-    DecisionKind.APPROVE: {State.HELD: (State.PROMOTED, Reason.APPROVED)},
-    DecisionKind.REJECT: {State.HELD: (State.REJECTED, Reason.REJECTED_BY_MODERATOR)},
-    DecisionKind.HOLD: {
-        State.HELD: (State.HELD, Reason.QUESTION_ASKED),
-        State.PROMOTED: (State.HELD, Reason.HELD_BY_MODERATOR),
-        State.REJECTED: (State.HELD, Reason.HELD_BY_MODERATOR),
-    },
-    DecisionKind.REVOKE: {State.PROMOTED: (State.REVOKED, Reason.REVOKED_BY_MODERATOR)},
-    DecisionKind.REINSTATE: {State.REVOKED: (State.PROMOTED, Reason.REINSTATED)},
-    DecisionKind.UNDO: {},
-}
-"""What each kind of decision makes of a submission in a state, but for undoing: that goes back."""
-
-_ON_APPEALS: Final[Mapping[DecisionKind, tuple[Reason, State | None]]] = {
-    DecisionKind.APPROVE: (Reason.APPEAL_GRANTED, State.PROMOTED),
-    DecisionKind.REJECT: (Reason.APPEAL_DENIED, None),
-}
-"""What becomes of an appealed submission: it counts, or stays as it is."""
 
 _log = logger()
 
@@ -115,27 +92,17 @@ async def decide_case(
     history = await _history(edge, submission)
     if history[-1]["seq"] != asked.version:
         return _made_before(submission, moderator, detail, history, asked.version)
-    decision = _decision(edge, board, submission, moderator, history, asked.kind, detail)
-    own_players = moderator.players | {moderator.name}
-    request = CaseRequest(decision, own_players, moderator.may(Ability.OVERRULE, board.name))
+    by = Decider(moderator, board, submission.submission_id, history, edge.clock())
+    request = by.request(decision_on(by, asked.kind, detail))
     settled = await settle_case(edge.ledger, edge.index, board, request)
     if isinstance(settled, CaseOvertaken):
         history = await _history(edge, submission)
         return _made_before(submission, moderator, detail, history, asked.version)
     if isinstance(settled, StateConflict):
-        raise _refusal(settled)
+        raise refusal(settled)
     state = settled.change.state.value
     _log.info(Event.DECISION, submission=submission.submission_id, state=state, moderator=moderator.name)
     return _answer(submission, state, settled.change.seq, settled.missing)
-
-
-def _refusal(conflict: StateConflict) -> Problem:
-    kinds = {
-        NotTheirs: ProblemType.SELF_APPROVAL,
-        SeniorNeeded: ProblemType.SCOPE_FORBIDDEN,
-        CaseClaimed: ProblemType.CASE_CLAIMED,
-    }
-    return Problem(kinds.get(type(conflict), ProblemType.STATE_CONFLICT), str(conflict))
 
 
 def detail_of(moderation: Moderation, asked: RequestedDecision) -> dict[str, Any]:
@@ -161,50 +128,6 @@ def detail_of(moderation: Moderation, asked: RequestedDecision) -> dict[str, Any
 
 async def _history(edge: Edge, submission: StoredSubmission) -> CaseHistory:
     return await edge.ledger.read(queries.history_of(submission.submission_id), ReadKind.MODERATION)
-
-
-def _decision(
-    edge: Edge,
-    board: Board,
-    submission: StoredSubmission,
-    moderator: Moderator,
-    history: CaseHistory,
-    kind: DecisionKind,
-    detail: Mapping[str, Any],
-) -> Decision:
-    """Return the decision for settlement. Raises `state-conflict` and `scope-forbidden`."""
-    submission_id, actor, newest = submission.submission_id, f"{MODERATOR}{moderator.name}", history[-1]
-    if kind is DecisionKind.UNDO:
-        inverse = inverse_of(submission_id, history, actor=actor, at_ms=edge.clock(), detail=detail)
-        if isinstance(inverse, StateConflict):
-            raise _refusal(inverse)
-        if newest["actor"] != actor and not moderator.may(Ability.OVERRULE, board.name):
-            raise _refusal(SeniorNeeded("this is a colleague's decision; a senior may undo it"))
-        return inverse
-    state, now_ms = State(newest["to"]), edge.clock()
-    to_state, reason = _MOVES[kind].get(state, (None, None))
-    if kind in _ON_APPEALS and has_open_appeal(history):
-        reason, goes_on = _ON_APPEALS[kind]
-        to_state = goes_on or state
-    if to_state is None or reason is None:
-        wanted = " or ".join(each.value for each in _MOVES[kind])
-        raise Problem(ProblemType.STATE_CONFLICT, f"the submission is {state.value}, not {wanted}")
-    if reason is Reason.QUESTION_ASKED and detail["code"] != QUESTION:
-        raise Problem(
-            ProblemType.STATE_CONFLICT, f"the submission is held already; send the code `{QUESTION}`"
-        )
-    if kind is DecisionKind.HOLD and detail["code"] == QUESTION:
-        detail = {**detail, "answer_by_ms": now_ms + board.policy.moderation.question_h * HOUR_MS}
-    return Decision(
-        submission_id,
-        to_state,
-        actor,
-        reason,
-        now_ms,
-        frozenset({state}),
-        detail=detail,
-        newest_event=newest["seq"],
-    )
 
 
 def _made_before(

@@ -13,7 +13,8 @@ from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.request import moderator_anywhere, whole_number
 from gateway.edge.http.responses import held_submission, json_response
 from gateway.edge.problems import Problem, ProblemType
-from gateway.edge.wire.moderation_queue import CaseClaim, NextCase, QueueCounts, QueuedCase, QueueShown
+from gateway.edge.wire.moderation_decisions import CaseClaim
+from gateway.edge.wire.moderation_queue import NextCase, QueueCounts, QueuedCase, QueueShown
 from gateway.ledger import queries
 from gateway.ledger.judgement import cases as case_background
 from gateway.ledger.moderation.cases import CaseKind, StoredCase

@@ -28,6 +28,24 @@ class NewDecision(Body):
     message: Annotated[str, Field(min_length=1, max_length=MESSAGE_LENGTH)] | None = None
 
 
+class CaseClaim(Answer):
+    """The moderator who is in a case, and until when if they do nothing more with it."""
+
+    by: str
+    until: str
+
+
+class PossibleDecision(Answer):
+    """A decision that would be made if it were sent now: its path's last part, and the codes that it takes.
+
+    `missing` is what it would still need, as in its answer.
+    """
+
+    decision: str
+    codes: list[str]
+    missing: str | None
+
+
 class PlayerStatement(Body):
     """What a player says of a submission: an answer to a question, or an appeal."""
 

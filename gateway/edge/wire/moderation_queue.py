@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 from gateway.edge.wire.fields import Answer
+from gateway.edge.wire.moderation_decisions import CaseClaim
 from gateway.edge.wire.outcomes import HeldSubmission
-
-
-class CaseClaim(Answer):
-    """The moderator who is in a case, and until when if they do nothing more with it."""
-
-    by: str
-    until: str
 
 
 class QueuedCase(HeldSubmission):

@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from gateway.edge.wire.fields import Answer, PlayerId, Secret
-from gateway.edge.wire.moderation_decisions import AppealShown, QuestionShown
+from gateway.edge.wire.moderation_decisions import (
+    AppealShown,
+    CaseClaim,
+    PossibleDecision,
+    QuestionShown,
+)
 from gateway.edge.wire.playback_answers import PlaybackShown
 
 
@@ -258,6 +263,8 @@ class CaseFile(Answer):
     stands there. `history` has the player's newest promoted scores on the board. `recording_expired_at` is
     when the retention of the recording ended. `playback` is what a player page needs besides the recording.
     `codes` has the meaning of each reason code of each kind of decision, `templates` the messages by name.
+    `is_waiting` says that it is in the queue, and `claim` who is in it now. `decisions` are what the reader
+    may decide as it is; without any, `refusal` says what refuses them what its state would allow.
     """
 
     submission: HeldSubmission
@@ -271,6 +278,10 @@ class CaseFile(Answer):
     events: list[EventShown]
     codes: dict[str, dict[str, str]]
     templates: dict[str, str]
+    is_waiting: bool
+    claim: CaseClaim | None
+    decisions: list[PossibleDecision]
+    refusal: str | None
 
 
 class Liveness(Answer):

@@ -61,6 +61,10 @@ class StoredCase(NamedTuple):
         """Return whether somebody else is in the case."""
         return self.claimed_by not in ("", moderator) and now_ms < self.claimed_until_ms
 
+    def is_with(self, moderator: str, *, now_ms: int) -> bool:
+        """Return whether this moderator is in the case."""
+        return self.claimed_by == moderator and now_ms < self.claimed_until_ms
+
 
 _c, _n = cases.c, case_counts.c
 
@@ -166,6 +170,15 @@ async def load_case(tx: Transaction, submission_id: str) -> StoredCase | None:
     """Return the case of a submission, None if it does not wait."""
     rows = await tx.rows(_CASE, submission_id=submission_id)
     return case_from(rows[0]) if rows else None
+
+
+def waiting_case(submission_id: str) -> Operation[StoredCase | None]:
+    """Return the case of a submission, None if it does not wait."""
+
+    async def work(tx: Transaction) -> StoredCase | None:
+        return await load_case(tx, submission_id)
+
+    return work
 
 
 def case_from(row: Row) -> StoredCase:

@@ -128,14 +128,14 @@ def is_free(case: StoredCase, claimant: Claimant, *, now_ms: int) -> bool:
     return not is_claimed and now_ms >= case.waits_until_ms and claimant.may_have(case)
 
 
-def renew_claim(submission_id: str, moderator: str, *, now_ms: int) -> Operation[None]:
-    """Give the moderator who is in a case more time for it."""
+def renew_claim(submission_id: str, moderator: str, *, now_ms: int) -> Operation[StoredCase | None]:
+    """Give the moderator who is in a case more time for it; return it, None if it does not wait."""
 
-    async def work(tx: Transaction) -> None:
+    async def work(tx: Transaction) -> StoredCase | None:
         case = await load_case(tx, submission_id)
-        if case is not None and case.claimed_by == moderator and now_ms < case.claimed_until_ms:
-            values = {"moderator": moderator, "now_ms": now_ms, "until_ms": now_ms + CLAIM_MS}
-            await tx.run(_CLAIM, submission=submission_id, **values)
+        if case is None or not case.is_with(moderator, now_ms=now_ms):
+            return case
+        return await _extend(tx, case, moderator, now_ms=now_ms)
 
     return work
 
@@ -203,11 +203,16 @@ async def _waiting(tx: Transaction, submission_id: str) -> StoredCase:
 
 
 async def _take(tx: Transaction, case: StoredCase, claimant: Claimant, *, now_ms: int) -> StoredCase:
+    if not case.is_with(claimant.name, now_ms=now_ms):
+        await note_change(tx, case)
+    return await _extend(tx, case, claimant.name, now_ms=now_ms)
+
+
+async def _extend(tx: Transaction, case: StoredCase, moderator: str, *, now_ms: int) -> StoredCase:
     until_ms = now_ms + CLAIM_MS
-    values = {"moderator": claimant.name, "now_ms": now_ms, "until_ms": until_ms}
+    values = {"moderator": moderator, "now_ms": now_ms, "until_ms": until_ms}
     await tx.run(_CLAIM, submission=case.submission_id, **values)
-    await note_change(tx, case)
-    return case._replace(claimed_by=claimant.name, claimed_until_ms=until_ms)
+    return case._replace(claimed_by=moderator, claimed_until_ms=until_ms)
 
 
 async def _leave(tx: Transaction, case: StoredCase, moderator: str) -> StoredCase:

@@ -230,6 +230,35 @@ async def test_M03_a_form_decides_on_the_version_that_it_shows(harness: Harness)
     assert "/undo" not in others.text
 
 
+async def test_M03_opening_a_case_from_the_queue_claims_it(harness: Harness):
+    """Its row is a form that claims; to a colleague the case then is a link, and opens to be read."""
+    await staff(harness, ROLES)
+    case = await submitted(harness, await player_of(harness, "Ada"), 900)
+    jo, sam = await session_of(harness, "jo"), await session_of(harness, "sam")
+    form = f'action="/console/cases/{case}/claim"'
+    for who, opens in (("vic", False), ("jo", True)):
+        rows = await ask(harness, "GET", "/console/queue", await session_of(harness, who))
+        assert (who, opens) == (who, form in rows.text)
+    for session in (jo, sam):
+        opened = await ask(harness, "POST", f"/console/cases/{case}/claim", session)
+        assert (303, f"/console/cases/{case}") == (opened.status, opened.headers["Location"])
+    own = await ask(harness, "GET", f"/console/cases/{case}", jo)
+    assert (True, True) == ("You are in this case until" in own.text, "/approve" in own.text)
+    read = await ask(harness, "GET", f"/console/cases/{case}", sam)
+    assert ("jo", False) == (_claimed_by(read.text), "/approve" in read.text)
+    assert form not in (await ask(harness, "GET", "/console/queue", sam)).text
+    told = await ask(harness, "POST", f"/console/cases/{case}/claim", sam, **{"HX-Request": "true"})
+    assert (200, "jo", False) == (told.status, _claimed_by(told.text), "<html" in told.text)
+    left = await ask(harness, "POST", f"/console/cases/{case}/release", jo)
+    assert (303, "/console/queue") == (left.status, left.headers["Location"])
+    assert "Nobody is in this case" in (await ask(harness, "GET", f"/console/cases/{case}", sam)).text
+
+
+def _claimed_by(text: str) -> str:
+    found = re.search(r'<strong class="foreign">(\w+)</strong> is in this case until', text)
+    return found[1] if found else ""
+
+
 async def test_htmx_is_sent_to_a_page_by_a_header_and_told_of_a_refusal_in_place(harness: Harness):
     """What a browser follows as a redirect is a header for a script, and a refusal is a notice."""
     await staff(harness, ROLES)

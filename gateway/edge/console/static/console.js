@@ -111,7 +111,7 @@ const onClick = (event) => {
   const closer = event.target.closest("[data-closes]");
   if (closer) closer.closest("dialog")?.close();
   const row = event.target.closest("tr[data-row]");
-  if (row && !event.target.closest("a, button, input, label, summary")) $("a[data-item]", row)?.click();
+  if (row && !event.target.closest("a, button, input, label, summary")) $("[data-item]", row)?.click();
   for (const menu of all("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
   const copier = event.target.closest("[data-copies]");
   if (copier) copy(copier);
