@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import takewhile
 
-from gateway.ledger import queries
+from gateway.ledger.moderation.bans import WAS
 from gateway.ledger.moderation.labels import (
     AGAINST,
     IN_FAVOUR,
@@ -15,13 +16,15 @@ from gateway.ledger.moderation.labels import (
     overturn_label,
 )
 from gateway.ledger.records import StoredSubmission
+from gateway.ledger.submission_rows import findings_from
 from gateway.ledger.transaction import Transaction
 from gateway.runtime.telemetry import label_of
-from gateway.settlement.case_history import CaseHistory, newest_appeal, standing_event
+from gateway.settlement.case_history import CaseEvent, CaseHistory, newest_appeal, standing_event
 from gateway.settlement.held_cases import MODERATOR
 from gateway.settlement.settle import Decision
-from policies.decision_codes import DecisionKind
+from policies.decision_codes import DecisionCode, DecisionKind
 from policies.moderation import Moderation
+from policies.vocabulary import Finding, Reason
 
 
 async def label_decision(
@@ -47,28 +50,67 @@ async def label_decision(
         return
     for contradicted in _contradicted(history, is_in_favour=decision.reason in IN_FAVOUR):
         await overturn_label(tx, contradicted, by=seq)
-    stands = standing_event(history)
-    replayed = await queries.replay_findings([submission.submission_id])(tx)
-    found = (*submission.findings, *replayed.get(submission.submission_id, ()))
-    code = str(decision.detail["code"])
-    meant = moderation.codes_of(DecisionKind(decision.detail["decision"])).get(code)
-    await add_label(
-        tx,
-        DecisionLabel(
-            seq,
-            submission.submission_id,
-            submission.board,
-            label_of(submission.board),
-            submission.build,
-            decision.actor.removeprefix(MODERATOR),
-            decision.reason,
-            code,
-            meant.is_cheat if meant else None,
-            kept_findings(found),
-            (newest_appeal(history) or stands)["at_ms"],
-            decision.at_ms,
-        ),
+    event = {
+        "seq": seq,
+        "actor": decision.actor,
+        "reason": decision.reason,
+        "detail": decision.detail,
+        "at_ms": decision.at_ms,
+    }
+    codes = moderation.codes_of(DecisionKind(decision.detail["decision"]))
+    await add_label(tx, label_from(submission, history, event, codes.get(decision.detail["code"])))
+
+
+def label_from(
+    submission: StoredSubmission, before: CaseHistory, event: CaseEvent, meant: DecisionCode | None
+) -> DecisionLabel:
+    """Return the label of a decision's event, which tells nothing that is not in the log.
+
+    `before` has the events of the submission before it, and `meant` what its code says in the policy.
+    """
+    found = (*submission.findings, *_found_by_replay(before))
+    return DecisionLabel(
+        event["seq"],
+        submission.submission_id,
+        submission.board,
+        label_of(submission.board),
+        submission.build,
+        event["actor"].removeprefix(MODERATOR),
+        decided_reason(event),
+        str(event["detail"]["code"]),
+        meant.is_cheat if meant else None,
+        kept_findings(found),
+        (newest_appeal(before) or standing_event(before))["at_ms"],
+        event["at_ms"],
     )
+
+
+def decided_reason(event: CaseEvent) -> Reason:
+    """Return the reason of a decision, also of one that a ban turned into a revocation."""
+    is_of_ban = event["reason"] == Reason.BANNED
+    return Reason(event["detail"].get(WAS, event["reason"]) if is_of_ban else event["reason"])
+
+
+def _found_by_replay(history: CaseHistory) -> Sequence[Finding]:
+    """Return the findings of the latest replay."""
+    replays = (event for event in reversed(history) if event["actor"] == "replay")
+    newest = next(replays, None)
+    return () if newest is None else findings_from(newest["detail"].get("findings", ())) or ()
+
+
+def overturned_in(history: CaseHistory) -> dict[int, int]:
+    """Return which decisions of a submission are overturned, by their events, and the event that did it."""
+    overturned: dict[int, int] = {}
+    for at, event in enumerate(history):
+        is_decision = event["actor"].startswith(MODERATOR)
+        if is_decision and (undone := event["detail"].get("undoes")):
+            overturned.setdefault(undone, event["seq"])
+            overturned = {seq: by for seq, by in overturned.items() if by != undone}
+        elif is_decision and decided_reason(event) in IN_FAVOUR | AGAINST:
+            is_in_favour = decided_reason(event) in IN_FAVOUR
+            for contradicted in _contradicted(history[:at], is_in_favour=is_in_favour):
+                overturned.setdefault(contradicted, event["seq"])
+    return overturned
 
 
 def _contradicted(history: CaseHistory, *, is_in_favour: bool) -> list[int]:

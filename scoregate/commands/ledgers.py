@@ -42,13 +42,14 @@ app = typer.Typer(no_args_is_help=True)
 
 @dataclass(frozen=True, slots=True)
 class LedgerVerification:
-    """An audit without faults, and the number of exported heads that were compared.
+    """An audit without faults, with the number of labels and of exported heads that were compared.
 
     `overdue_since_ms` says since when events wait that should be sealed by now.
     """
 
     audit: AuditReport
     overdue_since_ms: int | None
+    labels: int
     heads: int | None = None
 
     def text(self) -> str:
@@ -59,6 +60,8 @@ class LedgerVerification:
         if self.overdue_since_ms is not None:
             since = rfc3339(self.overdue_since_ms)
             text += f" though they wait since {since}: the newest seals were removed, or no steward runs"
+        if self.labels:
+            text += f"\nall {self.labels} labels of decisions are what their events say"
         return text if self.heads is None else f"{text}\nall {self.heads} exported heads are in the ledger"
 
     def facts(self) -> dict[str, object]:
@@ -67,7 +70,8 @@ class LedgerVerification:
 
         overdue = None if self.overdue_since_ms is None else rfc3339(self.overdue_since_ms)
         audit = {**asdict(self.audit), "unsealed_events": self.audit.unsealed_events}
-        return {"is_clean": True, **audit, "overdue_since": overdue, "heads": self.heads}
+        compared = {"labels": self.labels, "heads": self.heads}
+        return {"is_clean": True, **audit, "overdue_since": overdue, **compared}
 
 
 @app.command("migrate")
@@ -223,11 +227,13 @@ async def _copy(settings: Settings, url: str, key_file: Path | None) -> str:
 async def _verify(settings: Settings, key_file: Path | None, heads_file: Path | None) -> LedgerVerification:
     """AuditReport the ledger. Raises LedgerTampered, or SettingsError for a file that cannot be read."""
     from gateway.ledger.seals.audit import audit, check_checkpoints
+    from gateway.settlement.label_audit import check_labels
 
     keys = _keys(settings, key_file)
     async with existing_ledger(settings) as ledger:
         result = await audit(ledger, keys)
-        verification = LedgerVerification(result, await _overdue_since_ms(ledger, result, settings))
+        overdue_since_ms = await _overdue_since_ms(ledger, result, settings)
+        verification = LedgerVerification(result, overdue_since_ms, await check_labels(ledger))
         if heads_file is None:
             return verification
         with _opened(heads_file) as lines:

@@ -82,6 +82,7 @@ MEANT = {
     "seals.case_audit._CASES": ("scan", AUDITED),
     "seals.case_audit._COUNTED": ("scan sort", AUDITED),
     "seals.case_audit._KEPT": ("scan", LABELS),
+    "moderation.labels._BETWEEN": ("range", "the labels of a page of moderators' events, for an audit"),
     "moderation.cases._COUNTS": ("scan", LABELS),
     "moderation.cases._VERSIONS": ("scan", LABELS),
     "moderation.cases._UNASSESSED": ("scan", "what nobody has assessed yet, of which its index is"),

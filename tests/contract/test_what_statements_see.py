@@ -62,6 +62,8 @@ OF_EVERY_BOARD = {
     "index_pages._NEWEST": "the newest event there is",
     "judgement.audits._HANDED_OUT": "workers are everybody's",
     "moderation.player_submissions._SUBMISSIONS": "which of a moderator's boards each is of is looked at after the read",
+    "moderation.labels._BETWEEN": "the whole ledger is audited",
+    "moderation.labels._BY_MODERATORS": "the whole ledger is audited",
     "moderation.labels._NEWEST": "figures for who moderates every board",
     "moderation.labels._NEWEST_OF_LABEL": "figures for a family",
     "moderation.waiting_cases._OF_LABEL": "figures for a family",

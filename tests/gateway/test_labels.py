@@ -10,14 +10,16 @@ import pytest
 
 from gateway.ledger import queries
 from gateway.ledger.ledger import Ledger
-from gateway.settlement.case_decisions import CaseRequest, DecidedCase, settle_case
+from gateway.settlement.case_decisions import CaseRequest, DecidedCase, decide_on_case, settle_case
+from gateway.settlement.label_audit import check_labels
 from gateway.settlement.settle import Decision, settle
 from gateway.settlement.undoing import inverse_of
 from policies.choices import Operator
+from policies.errors import LedgerTampered
 from policies.fields import SortOrder
 from policies.vocabulary import Expected, Finding, Reason, Severity, State
 from tests.contract.test_learning import Nowhere
-from tests.support.books import board_of
+from tests.support.books import Books, board_of
 from tests.support.ledger import NOON_MS, new_submission
 from tests.support.stores import Store, on_both_ledgers, open_in
 from validators.judge import Judgement
@@ -140,6 +142,7 @@ async def test_a_label_says_when_its_decision_was_overturned(ledger: Ledger, sto
         (label["seq"], label["is_cheat"], label["opened_at_ms"], label["overturned_by"])
         for label in await labels(store)
     ]
+    assert 4 == await check_labels(ledger)
 
 
 @on_both_ledgers
@@ -171,3 +174,48 @@ async def test_a_decision_that_contradicts_the_last_one_overturns_it_until_it_is
         ledger, "run", "revoke", State.REVOKED, Reason.REVOKED_BY_MODERATOR, "impossible", NOON_MS + 4
     )
     assert [third, undone, None] == [label["overturned_by"] for label in await labels(store)]
+    assert 3 == await check_labels(ledger)
+
+
+TAMPERINGS = {
+    "UPDATE labels SET is_cheat = 0 WHERE seq = 4": "the label of event 4 has another is_cheat than its event: False",
+    "UPDATE labels SET moderator = 'noor' WHERE seq = 4": "event 4 has another moderator than its event: noor",
+    "UPDATE labels SET findings = '[]' WHERE seq = 3": "event 3 has another findings than its event",
+    "UPDATE labels SET opened_at_ms = 7 WHERE seq = 3": "event 3 has another opened_at_ms than its event: 7",
+    "UPDATE labels SET overturned_by = 4 WHERE seq = 3": "event 3 has another overturned_by than its event: 4",
+    "UPDATE labels SET code = 'fair' WHERE seq = 3": "event 3 has another code than its event: fair",
+    "DELETE FROM labels WHERE seq = 3": "the decision of event 3 has no label",
+    "UPDATE labels SET seq = 1 WHERE seq = 4": "the label of event 1 is of no moderator's event",
+    "UPDATE labels SET seq = 9 WHERE seq = 4": "the decision of event 4 has no label",
+    "INSERT INTO labels SELECT 9, submission_id, board, label, build, moderator, reason, code, is_cheat, findings, "
+    "opened_at_ms, decided_at_ms, NULL FROM labels WHERE seq = 4": "the label of event 9 is of no moderator's event",
+}  # fmt: skip
+
+
+async def test_the_audit_names_the_first_label_that_is_not_what_its_event_says(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """Whatever column differs, and a label too many or too few; in pages of one event as in one of all."""
+    books = Books(BOARD)
+    for number, run in enumerate(("one", "two")):
+        found = new_submission(run, state=State.HELD, at_ms=NOON_MS + number)
+        finding = Finding(Reason.LATE, 9.0, Expected(at_most=4.0, unit="s"), validator="delay")
+        books.append([found._replace(judgement=Judgement(State.HELD, Reason.LATE, (finding,)))])
+    for run, kind, to_state, reason, code in (
+        ("one", "approve", State.PROMOTED, Reason.APPROVED, "plausible"),
+        ("two", "reject", State.REJECTED, Reason.REJECTED_BY_MODERATOR, "impossible"),
+    ):
+        detail = {"decision": kind, "code": code}
+        asked = Decision(
+            run, to_state, "moderator:mara", reason, NOON_MS + 9, frozenset(State), detail=detail
+        )
+        books.do(decide_on_case(BOARD, CaseRequest(asked)))
+    for page in (1, 200):
+        monkeypatch.setattr("gateway.settlement.label_audit.PAGE", page)
+        assert 2 == await check_labels(books)
+        for statement, told in TAMPERINGS.items():
+            books.connection.execute("SAVEPOINT tampering")
+            books.connection.execute(statement)
+            with pytest.raises(LedgerTampered, match=told):
+                await check_labels(books)
+            books.connection.execute("ROLLBACK TO tampering")

@@ -80,7 +80,13 @@ def test_M09_verify_says_that_a_ledger_is_clean(command: Command, tmp_path: Path
         "boards": 0,
         "unsealed_events": 2,
     }
-    told = {"is_clean": True, **facts, "overdue_since": "2025-11-20T12:00:00.001Z", "heads": None}
+    told = {
+        "is_clean": True,
+        **facts,
+        "overdue_since": "2025-11-20T12:00:00.001Z",
+        "labels": 0,
+        "heads": None,
+    }
     assert (0, told, "") == (status, json.loads(out), err)
     key, heads = tmp_path / "key.pem", tmp_path / "heads"
     key.write_text(command("public-key")[1])

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
-from sqlalchemy import bindparam, insert, null, select, update
+from sqlalchemy import bindparam, insert, null, select, text, update
 
-from gateway.ledger.schema import events, labels
+from gateway.ledger.schema import BY_MODERATOR, events, labels
+from gateway.ledger.submission_rows import detail_from
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from policies.vocabulary import Finding, Reason, Severity
 from validators.label_figures import LabelledFinding
@@ -21,6 +22,8 @@ EVERYTHING: Final = "*"
 IN_FAVOUR: Final = frozenset({Reason.APPROVED, Reason.REINSTATED, Reason.APPEAL_GRANTED})
 AGAINST: Final = frozenset({Reason.REJECTED_BY_MODERATOR, Reason.REVOKED_BY_MODERATOR, Reason.APPEAL_DENIED})
 """Reasons of decisions that say something of a run."""
+
+_LAST: Final = 2**63 - 1
 
 _l = labels.c
 
@@ -40,6 +43,18 @@ _newest = (
     .select_from(labels.outerjoin(events, events.c.seq == _l.overturned_by))
     .where(_l.decided_at_ms >= bindparam("since_ms"), _l.decided_at_ms < bindparam("until_ms"))
     .order_by(_l.decided_at_ms.desc(), _l.seq.desc())
+    .limit(bindparam("count"))
+)
+_BETWEEN = Query(
+    select(*labels.columns, null())
+    .where(_l.seq > bindparam("after"), _l.seq <= bindparam("upto"))
+    .order_by(_l.seq)
+)
+_e = events.c
+_BY_MODERATORS = Query(
+    select(_e.seq, _e.submission_id, _e.actor, _e.reason, _e.detail, _e.at_ms)
+    .where(text(BY_MODERATOR), _e.seq > bindparam("after"))
+    .order_by(_e.seq)
     .limit(bindparam("count"))
 )
 _NEWEST = Query(_newest)
@@ -114,6 +129,20 @@ async def overturn_label(tx: Transaction, seq: int, *, by: int) -> None:
 async def let_stand_again(tx: Transaction, seq: int, *, by: int) -> None:
     """Note that a decision stands again, if it was the event `by` that overturned it."""
     await tx.run(_STAND_AGAIN, of_seq=seq, by_seq=by)
+
+
+async def labels_between(tx: Transaction, after: int, upto: int | None) -> list[DecisionLabel]:
+    """Return the labels of events behind `after` up to `upto`, or to the end, in order."""
+    rows = await tx.rows(_BETWEEN, after=after, upto=_LAST if upto is None else upto)
+    return [_label_from(row) for row in rows]
+
+
+async def events_of_moderators(tx: Transaction, after: int, *, count: int) -> list[dict[str, Any]]:
+    """Return the events behind `after` that moderators caused, in order."""
+    names = ("seq", "submission_id", "actor", "reason", "detail", "at_ms")
+    rows = await tx.rows(_BY_MODERATORS, after=after, count=count)
+    found = [dict(zip(names, row, strict=True)) for row in rows]
+    return [event | {"detail": detail_from(event["detail"])} for event in found]
 
 
 def newest_labels(wanted: LabelFilter) -> Operation[NewestLabels]:
