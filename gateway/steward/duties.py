@@ -132,10 +132,10 @@ class Steward:
         self._expirer = Expirer(ledger, catalogue, clock=clock)
         self._sealer = Sealer(settings, ledger, clock=clock)
         self._boards = BoardKeeper(ledger, catalogue, clock=clock)
-        self._cases = CaseKeeper(ledger, catalogue)
+        self._cases = CaseKeeper(ledger, catalogue, failures, clock=clock)
         self._wanted = BoardOpener(ledger, catalogue, clock=clock)
-        self._bans = BanKeeper(ledger, index, catalogue, clock=clock)
-        self._batches = BatchKeeper(ledger, index, catalogue, clock=clock)
+        self._bans = BanKeeper(ledger, index, catalogue, failures, clock=clock)
+        self._batches = BatchKeeper(ledger, index, catalogue, failures, clock=clock)
         self._rollups = RollupKeeper(ledger, index, catalogue, failures, clock=clock)
         self._rules = RuleKeeper(ledger, index, catalogue, clock=clock)
         self._layout = LayoutUpgrade(index.client, catalogue.of_files.values)
@@ -215,7 +215,7 @@ class Steward:
             _Duty(self.close_boards, BOARDS_S, DutyLease.BOARDS),
             _Duty(self.count_plays, PLAYS_S, DutyLease.BOARDS),
             _Duty(self.fill_filters, FILTERS_S, DutyLease.BOARDS),
-            _Duty(self.assess_cases, CASES_S, DutyLease.CASES, REST_MS),
+            _Duty(self.assess_cases, CASES_S, DutyLease.CASES, REST_MS, self._cases.next_due),
             _Duty(self.upgrade_index, UPGRADE_S, DutyLease.UPGRADE),
             _Duty(self.end_reveals, REVEALS_S, DutyLease.REVEALS),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from gateway.catalogue.catalogue import Catalogue
@@ -12,7 +13,7 @@ from gateway.runtime.clock import Clock
 from gateway.settlement.rollups import follow_change, has_window
 from gateway.settlement.settle import Projection, project
 from gateway.steward.failures import Failures
-from policies.errors import LeaseLost, LedgerUnavailable
+from gateway.steward.fair_turns import FairTurns
 
 SLICE: Final = 64
 """Windows of boards compared in one round, each in a commit of its own."""
@@ -27,12 +28,16 @@ class RollupKeeper:
         self._ledger = ledger
         self._index = index
         self._catalogue = catalogue
-        self._failures = failures
         self._clock = clock
-        self._last = BEFORE_ALL
-        self._is_due = False
-        self._failing: set[str] = set()
-        self._failed: set[str] = set()
+        self._turns = FairTurns[RollupChange](
+            "roll_up",
+            failures,
+            clock=clock,
+            in_slice=SLICE,
+            names=lambda change: ("", change.board),
+            retry_ms=0,
+        )
+        self.next_due = self._turns.next_due
 
     async def step(self) -> int:
         """Compare a slice of what changed and return how many windows.
@@ -40,39 +45,16 @@ class RollupKeeper:
         The next slice follows it, so that boards which change all the time keep nobody waiting. Notes the
         failure of a single window. Raises LedgerUnavailable.
         """
-        due = await self._ledger.read(changes_due(SLICE, after=self._last))
-        if not due and self._last != BEFORE_ALL:
-            self._end_round()
-            due = await self._ledger.read(changes_due(SLICE))
-        self._is_due = bool(due)
-        self._last = due[-1] if len(due) == SLICE else BEFORE_ALL
-        followed = sum([await self._has_followed(change) for change in due])
-        if self._last == BEFORE_ALL:
-            self._end_round()
-        return followed
+        return await self._turns.step(self._due_after, self._follow)
 
-    async def next_due(self) -> int | None:
-        """Return when the next windows are due: now if the last step had any, which may have failed."""
-        return self._clock() if self._is_due else None
+    async def _due_after(self, last: RollupChange | None) -> Sequence[RollupChange]:
+        return await self._ledger.read(changes_due(SLICE, after=last or BEFORE_ALL))
 
-    def _end_round(self) -> None:
-        """Clear the failures of boards of which no window failed since the last time."""
-        for board in self._failing - self._failed:
-            self._failures.clear("roll_up", board)
-        self._failing, self._failed = self._failed, set()
+    async def _follow(self, changes: Sequence[RollupChange]) -> None:
+        for change in changes:
+            await self._follow_change(change)
 
-    async def _has_followed(self, change: RollupChange) -> bool:
-        try:
-            await self._follow(change)
-        except (LedgerUnavailable, LeaseLost):
-            raise
-        except Exception as error:  # noqa: BLE001 - a window's failure must not stop the others
-            self._failures.note("roll_up", change.board, error)
-            self._failed.add(change.board)
-            return False
-        return True
-
-    async def _follow(self, change: RollupChange) -> None:
+    async def _follow_change(self, change: RollupChange) -> None:
         rollup = await self._catalogue.board(change.rollup)
         of = rollup.policy.rollup if rollup else None
         family = self._catalogue.families.get(of.family) if of else None

@@ -19,6 +19,7 @@ from gateway.settlement.banned_players import BannedPlayers
 from gateway.settlement.bans import BanFollower, begin, lift
 from gateway.settlement.settle import Decision, _decide_all, receive
 from gateway.steward.ban_keeping import BanKeeper
+from gateway.steward.failures import Failures
 from gateway.steward.seals.sealing import Sealer, seal_key_of
 from policies.loader import Board
 from policies.vocabulary import Claim, Reason, State
@@ -118,7 +119,7 @@ async def test_what_a_process_left_when_it_died_a_steward_finishes(
         catalogue: Any = Boards({"tiny": board})
         await score(ledger, board, *(("ada", points) for points in range(7)))
         before = await store.sql(STANDINGS)
-        steward = BanKeeper(ledger, Nowhere(), catalogue, clock=lambda: NOON_MS)  # type: ignore[arg-type]
+        steward = BanKeeper(ledger, Nowhere(), catalogue, Failures(), clock=lambda: NOON_MS)  # type: ignore[arg-type]
         works = begin(a_ban("one", "ada")), lift("one", by="moderator:mia", now_ms=NOON_MS)
         for work, left in zip(works, (0, 1), strict=True):
             await ledger.write(work)
@@ -238,7 +239,7 @@ async def test_a_ban_ends_at_its_time_and_an_edge_hears_of_all(store: Store, boa
         known = BannedPlayers(ledger)
         catalogue: Any = Boards({"tiny": board})
         now = [NOON_MS]
-        steward = BanKeeper(ledger, Nowhere(), catalogue, clock=lambda: now[0])  # type: ignore[arg-type]
+        steward = BanKeeper(ledger, Nowhere(), catalogue, Failures(), clock=lambda: now[0])  # type: ignore[arg-type]
         await ledger.write(begin(a_ban("one", "ada", "tiny", until_ms=NOON_MS + 10)))
         await ledger.write(begin(a_ban("two", "bob", is_shadow=True)))
         await known.refresh()

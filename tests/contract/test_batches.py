@@ -16,6 +16,7 @@ from gateway.runtime.failpoints import Point, Unforeseen
 from gateway.settlement import batch_steps, batches
 from gateway.settlement.batches import abandon, apply, begin, reverse
 from gateway.steward.batch_keeping import BatchKeeper
+from gateway.steward.failures import Failures
 from policies.choices import Operator
 from policies.decision_codes import DecisionKind
 from policies.errors import CaseOvertaken, StateConflict
@@ -151,7 +152,7 @@ async def test_what_a_process_left_when_it_died_a_steward_finishes(
         )
         before = await store.sql(STANDINGS)
         catalogue: Any = Boards({"tiny": board})
-        steward = BatchKeeper(ledger, Nowhere(), catalogue, clock=lambda: NOON_MS)  # type: ignore[arg-type]
+        steward = BatchKeeper(ledger, Nowhere(), catalogue, Failures(), clock=lambda: NOON_MS)  # type: ignore[arg-type]
         batch = await desk.previewed(a_batch("one", DecisionKind.REVOKE))
         for begun in (
             apply("one", version=batch.version, by=MODERATOR, now_ms=NOON_MS),

@@ -85,7 +85,6 @@ MEANT = {
     "moderation.labels._BETWEEN": ("range", "the labels of a page of moderators' events, for an audit"),
     "moderation.cases._COUNTS": ("scan", LABELS),
     "moderation.cases._VERSIONS": ("scan", LABELS),
-    "moderation.cases._UNASSESSED": ("scan", "what nobody has assessed yet, of which its index is"),
     "judgement.builds._STATUSES": ("coarse scan", OPERATORS),
     "judgement.builds._OF_BOARD": ("coarse", OPERATORS),
     "judgement.learning._BUILDS": ("coarse", OPERATORS),

@@ -7,11 +7,11 @@ lifts those whose time is over.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import and_, bindparam, insert, literal_column, or_, select, text, update
+from sqlalchemy import and_, bindparam, insert, literal_column, or_, select, text, tuple_, update
 
-from gateway.ledger.schema import BANNED, Int64, bans, is_in, submissions
+from gateway.ledger.schema import BANNED, Int64, Text, bans, is_in, submissions
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from gateway.runtime.telemetry import label_of
 from policies.choices import Operator
@@ -59,8 +59,14 @@ _CHANGED = Query(
 )
 _ENDED = Query(
     select(*_COLUMNS)
-    .where(_b.lifted_at_ms.is_(None), _b.until_ms.is_not(None), _b.until_ms <= bindparam("now_ms"))
-    .order_by(_b.until_ms)
+    .where(
+        _b.lifted_at_ms.is_(None),
+        _b.until_ms.is_not(None),
+        _b.until_ms <= bindparam("now_ms"),
+        tuple_(_b.until_ms, _b.ban_id)
+        > tuple_(bindparam("after_ms", type_=Int64), bindparam("after_id", type_=Text)),
+    )
+    .order_by(_b.until_ms, _b.ban_id)
     .limit(bindparam("count"))
 )
 _NEXT_END = Query(
@@ -219,20 +225,24 @@ def changed_after(seq: int, *, count: int) -> Operation[list[Ban]]:
     return work
 
 
-def bans_to_end(*, now_ms: int, count: int) -> Operation[list[Ban]]:
-    """Return bans whose time is over, the earliest first."""
+def bans_to_end(after: Ban | None, *, now_ms: int, count: int) -> Operation[list[Ban]]:
+    """Return bans whose time is over, the earliest first, behind one of them."""
+    place: dict[str, Any] = {"after_ms": 0, "after_id": ""}
+    if after is not None:
+        place = {"after_ms": after.until_ms, "after_id": after.ban_id}
 
     async def work(tx: Transaction) -> list[Ban]:
-        return [_ban(row) for row in await tx.rows(_ENDED, now_ms=now_ms, count=count)]
+        return [_ban(row) for row in await tx.rows(_ENDED, now_ms=now_ms, **place, count=count)]
 
     return work
 
 
-def bans_at_work(after: int, *, count: int) -> Operation[list[Ban]]:
-    """Return bans after an event that submissions have still to follow, in the order of their events."""
+def bans_at_work(after: Ban | None, *, count: int) -> Operation[list[Ban]]:
+    """Return bans that submissions have still to follow, in the order of their events, behind one of them."""
+    after_seq = after.changed_seq if after else 0
 
     async def work(tx: Transaction) -> list[Ban]:
-        return [_ban(row) for row in await tx.rows(_AT_WORK, after=after, count=count)]
+        return [_ban(row) for row in await tx.rows(_AT_WORK, after=after_seq, count=count)]
 
     return work
 

@@ -77,6 +77,14 @@ class Batch:
     reversed_by: str = ""
 
 
+class DueBatch(NamedTuple):
+    """A batch that a steward has work with since an instant (Unix ms)."""
+
+    batch_id: str
+    due_at_ms: int
+    scopes: tuple[str, ...]
+
+
 class BatchItem(NamedTuple):
     """A submission of a batch, and what became of it there."""
 
@@ -134,8 +142,13 @@ _CHANGE = Query(
     .values({name: bindparam(f"to_{name}", type_=_b[name].type) for name in _CHANGED})
 )
 _DUE = Query(
-    select(_b.batch_id)
-    .where(_b.due_at_ms.is_not(None), _b.due_at_ms <= bindparam("now_ms"))
+    select(_b.batch_id, _b.due_at_ms, _b.scopes)
+    .where(
+        _b.due_at_ms.is_not(None),
+        _b.due_at_ms <= bindparam("now_ms"),
+        tuple_(_b.due_at_ms, _b.batch_id)
+        > tuple_(bindparam("after_ms", type_=Int64), bindparam("after_id", type_=Text)),
+    )
     .order_by(_b.due_at_ms, _b.batch_id)
     .limit(bindparam("count"))
 )
@@ -239,11 +252,15 @@ async def forget(tx: Transaction, batch_id: str) -> None:
     await tx.run(_FORGET, id=batch_id)
 
 
-def due_batches(*, now_ms: int, count: int) -> Operation[list[str]]:
-    """Return batches that a steward has work with now, those first that have waited longest."""
+def due_batches(after: DueBatch | None, *, now_ms: int, count: int) -> Operation[list[DueBatch]]:
+    """Return batches that a steward has work with now, those first that have waited longest, behind one."""
+    place: dict[str, Any] = {"after_ms": -1, "after_id": ""}
+    if after is not None:
+        place = {"after_ms": after.due_at_ms, "after_id": after.batch_id}
 
-    async def work(tx: Transaction) -> list[str]:
-        return [row[0] for row in await tx.rows(_DUE, now_ms=now_ms, count=count)]
+    async def work(tx: Transaction) -> list[DueBatch]:
+        rows = await tx.rows(_DUE, now_ms=now_ms, **place, count=count)
+        return [DueBatch(name, at_ms, tuple(orjson.loads(scopes))) for name, at_ms, scopes in rows]
 
     return work
 

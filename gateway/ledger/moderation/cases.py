@@ -14,7 +14,7 @@ from sqlalchemy import bindparam, delete, func, literal_column, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from gateway.ledger.records import NewSubmission, StoredSubmission
-from gateway.ledger.schema import case_counts, case_passes, cases
+from gateway.ledger.schema import Int64, case_counts, case_passes, cases
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from gateway.runtime.telemetry import label_of
 from policies.vocabulary import Reason, State
@@ -95,7 +95,7 @@ _PUT = Query(
 )
 _UNASSESSED = Query(
     select(_c.seq, _c.submission_id, _c.board)
-    .where(_IS_UNASSESSED)
+    .where(_IS_UNASSESSED, _c.seq > bindparam("after", type_=Int64))
     .order_by(_c.seq)
     .limit(bindparam("count"))
 )
@@ -210,11 +210,12 @@ async def _count(tx: Transaction, label: str, reason: str, difference: int) -> N
     await tx.run(_COUNT, label=label, reason=reason, cases=difference, version=1)
 
 
-def unassessed_cases(*, count: int) -> Operation[list[UnassessedCase]]:
-    """Return the first cases whose harm is not assessed."""
+def unassessed_cases(after: UnassessedCase | None, *, count: int) -> Operation[list[UnassessedCase]]:
+    """Return the first cases whose harm is not assessed, behind one of them."""
+    after_seq = after.seq if after else 0
 
     async def work(tx: Transaction) -> list[UnassessedCase]:
-        return [UnassessedCase(*row) for row in await tx.rows(_UNASSESSED, count=count)]
+        return [UnassessedCase(*row) for row in await tx.rows(_UNASSESSED, after=after_seq, count=count)]
 
     return work
 

@@ -127,7 +127,7 @@ bans = Table(
     Column("seen_seq", Int64),
     Index("bans_of_player", "player", "changed_seq"),
     Index("bans_by_change", "changed_seq"),
-    partial_index("bans_to_end", "until_ms", where="lifted_at_ms IS NULL AND until_ms IS NOT NULL"),
+    partial_index("bans_to_end", "until_ms", "ban_id", where="lifted_at_ms IS NULL AND until_ms IS NOT NULL"),
     partial_index("bans_at_work", "changed_seq", where="seen_seq IS NOT NULL"),
     sqlite_strict=True,
     sqlite_with_rowid=False,

@@ -237,10 +237,10 @@ async def test_duties_rest_as_long_as_what_they_wait_for_allows(duty: Duty, monk
         "project": (LOOK_MS, "OutboxDuties.next_projection"),
         "recall": (REST_MS, "OutboxDuties.next_recall"),
         "see_to_top": (REST_MS, "LedgerDuties.next_top"),
-        "assess_cases": (REST_MS, ""),
+        "assess_cases": (REST_MS, "FairTurns.next_due"),
         "keep_bans": (REST_MS, "BanKeeper.next_due"),
         "keep_batches": (REST_MS, "BatchKeeper.next_due"),
-        "roll_up": (REST_MS, "RollupKeeper.next_due"),
+        "roll_up": (REST_MS, "FairTurns.next_due"),
     } == {name: rest for name, rest in rests.items() if rest != (0, "")}
     assert {"dispatch", "reconcile", "see_to_cold", "seal", "end_reveals"} < rests.keys()
     assert (1_000, 5_000, LOOK_MS) == (LOOK_MS, REST_MS, duty.steward._dispatcher._looks._longest_ms)
