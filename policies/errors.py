@@ -149,6 +149,14 @@ class NameTaken(ScoregateError):
     """Another player has a name that looks like it; nothing was stored."""
 
 
+class NameOvertaken(ScoregateError):
+    """The player has another name by now; nothing was stored."""
+
+
+class NotRenamed(ScoregateError):
+    """The player cannot be renamed so; nothing was stored."""
+
+
 class FriendsFull(ScoregateError):
     """The player already follows as many players as allowed; nothing was stored."""
 

@@ -93,6 +93,8 @@ class Reason(StrEnum):
     CORRECTED = "corrected", "A registered game server replaced it with another score.", "none"
     BANNED = "banned", "Its player is banned: it would count otherwise.", "moderation"
     UNBANNED = "unbanned", "A ban of the player was lifted, or has ended.", "none"
+    RENAMED = "renamed", "A moderator gave the player another name.", "none"
+    RENAME_UNDONE = "rename-undone", "The player has the name of before again.", "none"
     KEY_COMPROMISED = "key-compromised", "The key of the game server that wrote it was compromised."
     REVERIFIED_OTHERWISE = (
         "reverified-otherwise",

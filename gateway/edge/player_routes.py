@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 from gateway.edge.auth.moderators import Ability
-from gateway.edge.moderation import bans, players
+from gateway.edge.moderation import bans, players, renames
 from gateway.edge.problems import ProblemType as P
 from gateway.edge.route import DURABLE, POST, TOKEN, Caller, Route
 from gateway.edge.wire import moderation_bans as wire
-from gateway.edge.wire.moderation_players import PlayedSubmissions, PlayerProfile
+from gateway.edge.wire.moderation_players import PlayedSubmissions, PlayerProfile, PlayersNamed
+from gateway.edge.wire.moderation_renames import NameUndone, NewName, RenameShown
 
 _READ = (*TOKEN, *DURABLE, P.NOT_FOUND)
 
+_RENAME = (
+    *POST, *TOKEN, P.CSRF, P.NOT_FOUND, P.SELF_APPROVAL, P.STATE_CONFLICT, P.NAME_TAKEN,
+    P.PRECONDITION_FAILED,
+)  # fmt: skip
+
 PLAYER_ROUTES = (
+    Route("GET", "/v1/moderation/players", players.list_players, Caller.MODERATOR,
+          "Find players by the beginning of their names", PlayersNamed,
+          problems=(*TOKEN, *DURABLE, P.SCHEMA_VIOLATION, P.NOT_FOUND), query=("name", "limit", "cursor"),
+          ability=Ability.READ),
     Route("GET", "/v1/moderation/players/{player}", players.show_player, Caller.MODERATOR,
           "Read a player, as far as your boards reach", PlayerProfile, problems=_READ, ability=Ability.READ),
     Route("GET", "/v1/moderation/players/{player}/submissions", players.list_submissions, Caller.MODERATOR,
           "List the submissions of a player on your boards", PlayedSubmissions,
           problems=(*_READ, P.SCHEMA_VIOLATION), query=("limit", "cursor"), ability=Ability.READ),
+    Route("POST", "/v1/moderation/players/{player}/rename", renames.rename_player, Caller.MODERATOR,
+          "Give a player another name", RenameShown, NewName, problems=_RENAME, ability=Ability.OVERRULE),
+    Route("POST", "/v1/moderation/players/{player}/rename/undo", renames.undo_rename, Caller.MODERATOR,
+          "Take the last rename of a player back", RenameShown, NameUndone, problems=_RENAME,
+          ability=Ability.OVERRULE),
     Route("POST", "/v1/moderation/players/{player}/bans", bans.ban_player, Caller.MODERATOR,
           "Ban a player on a board, a family or everywhere", wire.BanShown, wire.NewBan, 201,
           (*POST, *TOKEN, P.CSRF, P.NOT_FOUND, P.SELF_APPROVAL, P.IDEMPOTENCY_MISMATCH),

@@ -9,6 +9,7 @@ import orjson
 from sqlalchemy import bindparam, func, insert, or_, select, text, update
 
 from gateway.ledger.index_pages import fetch_listed, is_listed
+from gateway.ledger.name_keys import name_key
 from gateway.ledger.records import (
     Receipt,
     ServerKey,
@@ -246,20 +247,28 @@ def baselines_page(board: str, *, after: str | None, count: int) -> Operation[li
     return work
 
 
-def add_player(player: str, name: str, *, now_ms: int, name_key: str | None = None) -> Operation[None]:
+def add_player(player: str, name: str, *, now_ms: int, is_unique: bool = False) -> Operation[None]:
     """Add a new player.
 
-    With a `name_key` the name is theirs alone: raises NameTaken if another name has that key.
+    If names are unique, raises NameTaken if another player has one that looks like it.
     """
+    key = name_key(name)
 
     async def work(tx: Transaction) -> None:
-        if name_key is not None:
-            if await tx.rows(_TAKEN_NAME, name_key=name_key):
-                raise NameTaken
-            await tx.run(_TAKE_NAME, name_key=name_key, player=player)
-        await tx.run(_ADD_PLAYER, player=player, name=name, created_at_ms=now_ms)
+        if is_unique:
+            await take_name(tx, player, key)
+        await tx.run(_ADD_PLAYER, player=player, name=name, created_at_ms=now_ms, name_key=key)
 
     return work
+
+
+async def take_name(tx: Transaction, player: str, key: str) -> None:
+    """Let nobody else have a name with this key. Raises NameTaken if another player has one."""
+    takers = [row[0] for row in await tx.rows(_TAKEN_NAME, name_key=key)]
+    if takers and takers != [player]:
+        raise NameTaken
+    if not takers:
+        await tx.run(_TAKE_NAME, name_key=key, player=player)
 
 
 def add_server_key(key: ServerKey) -> Operation[None]:

@@ -276,6 +276,7 @@ class Event:
     STEWARD_DEAD = "steward_dead"
     DECISION = "decision"
     PLAYER_BANNED = "player_banned"
+    PLAYER_RENAMED = "player_renamed"
     BAN_LIFTED = "ban_lifted"
     BATCH = "batch"
     VERDICT = "verdict"

@@ -23,6 +23,7 @@ OF_ONES_SCOPES = {
     "GET /v1/moderation/queue",
     "GET /v1/moderation/queue/counts",
     "POST /v1/moderation/queue/next",
+    "GET /v1/moderation/players",
     "GET /v1/moderation/players/{player}/submissions",
     "GET /v1/moderation/players/{player}/bans",
 }

@@ -61,6 +61,7 @@ OF_EVERY_BOARD = {
     "standings.anchors._ANCHORED": "anchored windows in turn, whatever their board",
     "index_pages._NEWEST": "the newest event there is",
     "judgement.audits._HANDED_OUT": "workers are everybody's",
+    "players.player_names._BOARDS_PLAYED": "which of a moderator's boards each is of is looked at after the read",
     "moderation.player_submissions._SUBMISSIONS": "which of a moderator's boards each is of is looked at after the read",
     "moderation.labels._BETWEEN": "the whole ledger is audited",
     "moderation.labels._BY_MODERATORS": "the whole ledger is audited",

@@ -75,6 +75,8 @@ def _body(route: Route) -> Any:
         "NewToken": {"label": "a program", "password": "no password"},
         "NewModerator": {"name": "noor", "grants": {"*": "viewer"}},
         "ModeratorChange": {"grants": {"*": "viewer"}},
+        "NewName": {"was": "Ada", "name": "Bob", "code": "abusive"},
+        "NameUndone": {"was": "Ada"},
         "NewBan": {"operation": secrets.token_hex(8), "board": "other", "code": "cheating"},
     }
     return bodies[route.body.__name__] if route.body else None

@@ -37,6 +37,7 @@ _PARAMETERS: Final = {
     "order": "`name`, `newest` or `played` (most played of late).",
     "metadata.{field}": "Only boards with this value in a metadata field that the family declares.",
     "player": "A player id.",
+    "name": "The beginning of a player's name. Case, spaces and look-alikes make no difference.",
     "ban": "The id of a ban.",
     "batch": "The id of a batch.",
     "moderator": "The name of a moderator's account.",

@@ -31,6 +31,7 @@ from gateway.runtime.clock import rfc3339
 from policies.choices import WindowKind
 from policies.errors import IndexUnavailable
 from policies.loader import Board
+from policies.model import Policy
 from policies.vocabulary import Finding, Reason
 from policies.windows import calendar_of
 
@@ -78,17 +79,21 @@ async def read_surroundings(
             for each in found.named
         ],
         others=[SubmissionBeside(**_brief(each)) for each in found.others],
-        decisions=[_earlier(decision) for decision in found.decisions],
+        decisions=[decision_shown(decision) for decision in found.decisions],
     )
+
+
+def longest_window(policy: Policy, now_ms: int) -> str:
+    """Return the name of a board's longest window at a time."""
+    kind = WindowKind.ALLTIME if WindowKind.ALLTIME in policy.windows else policy.windows[0]
+    return calendar_of(policy).at(kind, now_ms).name
 
 
 async def _distribution(
     edge: Edge, board: Board, submission: StoredSubmission
 ) -> tuple[Distribution | None, int | None]:
     """Return how scores spread in the board's longest window, and how many this one beats or equals."""
-    policy = board.policy
-    kind = WindowKind.ALLTIME if WindowKind.ALLTIME in policy.windows else policy.windows[0]
-    window = calendar_of(policy).at(kind, edge.clock()).name
+    window = longest_window(board.policy, edge.clock())
     try:
         return await histogram_with(edge, board, window, submission.claim.score, bins=BINS)
     except (Problem, IndexUnavailable):
@@ -123,7 +128,8 @@ def _shared(findings: Sequence[Finding], other: str) -> list[SharedTrait]:
     ]
 
 
-def _earlier(decision: PastDecision) -> EarlierDecision:
+def decision_shown(decision: PastDecision) -> EarlierDecision:
+    """Return a decision as an answer."""
     return EarlierDecision(
         submission=decision.submission_id,
         board=decision.board,

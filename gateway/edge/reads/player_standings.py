@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -103,13 +103,27 @@ async def list_family_standings(request: web.Request) -> web.Response:
 async def list_player_entries(request: web.Request) -> web.Response:
     """Return the entries of a player on a list of boards, with an outcome for each of them."""
     edge, player, names = request.app[EDGE], _player_of(request), _names_of(request)
-    text = request.query.get("window", WindowKind.ALLTIME.value)
+    text, now_ms = request.query.get("window", WindowKind.ALLTIME.value), edge.clock()
+    entries, headers = await entries_on(
+        edge, player, names, lambda policy: readable_window(policy, text, now_ms)
+    )
+    answer = board_answers.PlayerEntries(player=player, entries=entries)
+    return revalidated(request, json_response(answer, headers=headers))
+
+
+async def entries_on(
+    edge: Edge, player: str, names: Sequence[str], window_of: Callable[[Policy], str | None]
+) -> tuple[list[board_answers.PlayerEntry], dict[str, str]]:
+    """Return a player's entry on each of up to BOARDS_LIMIT boards, and the headers that say where from.
+
+    `window_of` names the window of a board, None if that is not kept. Raises LedgerUnavailable.
+    """
     boards = await edge.catalogue.boards(names)
     outdated = {name for name in boards if await edge.outdated.has(name)}
     places = {
         name: _Place(board, window, board.policy.ranks[0])
         for name, board in boards.items()
-        if name not in outdated and (window := readable_window(board.policy, text, edge.clock()))
+        if name not in outdated and (window := window_of(board.policy))
     }
     wanted: dict[str, list[str]] = defaultdict(list)
     for name, place in places.items():
@@ -123,8 +137,7 @@ async def list_player_entries(request: web.Request) -> web.Response:
         else _outcome(name, boards.get(name), places.get(name), shown.get(name))
         for name in names
     ]
-    answer = board_answers.PlayerEntries(player=player, entries=entries)
-    return revalidated(request, json_response(answer, headers=reader.headers))
+    return entries, reader.headers
 
 
 def readable_window(policy: Policy, name: str, now_ms: int) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import secrets
 
@@ -14,8 +15,7 @@ from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.body import SMALL_BODY, read_body
 from gateway.edge.http.request import client_names, parse_body, player_of
 from gateway.edge.http.responses import asset_url, json_response
-from gateway.edge.players.name_keys import name_key
-from gateway.edge.players.names import display_name
+from gateway.edge.players.names import display_name, unnamed
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.submissions.banned import refuse_banned
 from gateway.edge.submissions.first_runs import board_to_play, is_unopened, open_first
@@ -47,11 +47,14 @@ async def create_player(request: web.Request) -> web.Response:
         raise quota_exceeded("address", PLAYER_RATE, wait_ms)
     player = "p" + secrets.token_hex(10)
     is_named = bool(body.name and body.name.strip())
-    name = display_name(body.name or "") if is_named else f"Player {player[-8:]}"
+    name = display_name(body.name or "") if is_named else unnamed(player)
     now_ms = edge.clock()
-    key = name_key(name) if edge.settings.unique_names else None
+    # In a thread, since the first key of a process loads a table.
+    adding = await asyncio.to_thread(
+        queries.add_player, player, name, now_ms=now_ms, is_unique=edge.settings.unique_names
+    )
     try:
-        await edge.ledger.write(queries.add_player(player, name, now_ms=now_ms, name_key=key))
+        await edge.ledger.write(adding)
     except NameTaken:
         raise Problem(ProblemType.NAME_TAKEN, "choose another name") from None
     bearer = Bearer(player, Role.PLAYER, now_ms // 1000 + PLAYER_TOKEN_S)

@@ -2,8 +2,38 @@
 
 from __future__ import annotations
 
+from gateway.edge.wire.board_answers import PlayerEntry
 from gateway.edge.wire.fields import Answer, PlayerId
 from gateway.edge.wire.moderation_bans import BanShown
+from gateway.edge.wire.moderation_decisions import CaseClaim
+from gateway.edge.wire.moderation_renames import RenameShown
+from gateway.edge.wire.moderation_surroundings import EarlierDecision
+
+
+class PlayerNamed(Answer):
+    """A player who was found by name."""
+
+    player: PlayerId
+    name: str
+    created_at: str
+
+
+class PlayersNamed(Answer):
+    """Players in the order of their names; a page may be short though `next` has a cursor."""
+
+    players: list[PlayerNamed]
+    next: str | None
+
+
+class OpenCase(Answer):
+    """A submission of the player that waits for a moderator, since when, and who is in it."""
+
+    submission: str
+    board: str
+    reason: str
+    meaning: str
+    opened_at: str
+    claim: CaseClaim | None
 
 
 class PlayedSubmission(Answer):
@@ -32,6 +62,9 @@ class PlayerProfile(Answer):
 
     `states` and `builds` count the submissions among the player's newest 1,000; `is_whole` tells that there
     are no others. `name` and `created_at` are null for a player whom a studio's own tokens made.
+    `standings` are the entries in the longest window of each of up to 100 of these boards, `cases` up to 20
+    that wait, the first of the queue, and `decisions` the newest 20 of moderators on the newest 200
+    submissions. `renames` are the newest 20.
     """
 
     player: PlayerId
@@ -41,4 +74,8 @@ class PlayerProfile(Answer):
     builds: dict[str, int]
     boards: dict[str, int]
     is_whole: bool
+    standings: list[PlayerEntry]
+    cases: list[OpenCase]
+    decisions: list[EarlierDecision]
+    renames: list[RenameShown]
     bans: list[BanShown]

@@ -31,6 +31,9 @@ EVERYWHERE: Final = "*"
 ADMIN: Final = "admin"
 """The role of those who change accounts, wherever it is granted everywhere."""
 
+SENIOR: Final = "senior"
+"""The role of those who overrule others."""
+
 _m, _g = moderators.c, moderator_grants.c
 
 _ACCOUNT = Query(select(moderators).where(_m.moderator == bindparam("of_moderator")))
@@ -94,6 +97,11 @@ class Account:
         """Return whether it may change accounts."""
         return not self.is_disabled and self.grants.get(EVERYWHERE) == ADMIN
 
+    @property
+    def is_senior(self) -> bool:
+        """Return whether it may overrule others on every board."""
+        return not self.is_disabled and self.grants.get(EVERYWHERE) in {SENIOR, ADMIN}
+
 
 class Act(NamedTuple):
     """Who changes an account, and when (Unix ms)."""
@@ -115,25 +123,33 @@ async def save(
 
     `detail` holds no secret: everybody who reads the log sees it.
     """
+    seq = await add_event(tx, reason, act, {"moderator": account.name, **(detail or {})})
+    account = replace(account, version=seq)
+    await put_account(tx, account)
+    return account
+
+
+async def add_event(
+    tx: Transaction, reason: Reason, act: Act, detail: Mapping[str, Any], *, player: str = ""
+) -> int:
+    """Store an event that belongs to no submission and no board, and return its number."""
     seq = await newest_seq()(tx) + 1
     event = {
         "seq": seq,
         "submission_id": "",
         "board": "",
-        "player": "",
+        "player": player,
         "from_state": "",
         "to_state": "",
         "actor": act.actor,
         "reason": reason.value,
         "policy": "",
         "rules_version": RULES_VERSION,
-        "detail": orjson.dumps({"moderator": account.name, **(detail or {})}).decode(),
+        "detail": orjson.dumps(detail).decode(),
         "at_ms": act.at_ms,
     }
     await tx.insert(events, [tuple(event[column.name] for column in events.columns)])
-    account = replace(account, version=seq)
-    await put_account(tx, account)
-    return account
+    return seq
 
 
 async def expected(tx: Transaction, name: str, version: int | None = None) -> Account:

@@ -77,6 +77,21 @@ def while_admin(name: str, work: Operation[T]) -> Operation[T]:
     return checked
 
 
+def while_senior(name: str, work: Operation[T]) -> Operation[T]:
+    """Do something that only seniors of all boards may, if this account still is one.
+
+    Raises AccountConflict.
+    """
+
+    async def checked(tx: Transaction) -> T:
+        actor = await load_account(tx, name)
+        if actor is None or not actor.is_senior:
+            raise AccountConflict("you are no senior of all boards any more")
+        return await work(tx)
+
+    return checked
+
+
 def add_account(
     name: str,
     grants: Mapping[str, str],

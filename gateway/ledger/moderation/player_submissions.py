@@ -1,22 +1,17 @@
-"""A player as moderators see them: name, and submissions on their boards, newest first."""
+"""A player's submissions on the boards of a moderator, newest first."""
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import bindparam, select
 
-from gateway.ledger.schema import players, submissions
+from gateway.ledger.players.player_names import SCANNED
+from gateway.ledger.schema import submissions
 from gateway.ledger.transaction import Operation, Query, Transaction
 from gateway.runtime.telemetry import label_of
 
-SCANNED: Final = 1_000
-"""Most submissions that one read passes over, on whatever boards they are."""
-
 _s = submissions.c
-_PLAYER = Query(
-    select(players.c.name, players.c.created_at_ms).where(players.c.player == bindparam("player"))
-)
 _SUBMISSIONS = Query(
     select(
         _s.seq,
@@ -55,23 +50,6 @@ class RunsOfPlayer(NamedTuple):
 
     submissions: list[RunOfPlayer]
     before: int | None
-
-
-class PlayerName(NamedTuple):
-    """The display name of a player, and when they were created (Unix ms)."""
-
-    name: str
-    created_at_ms: int
-
-
-def name_of_player(player: str) -> Operation[PlayerName | None]:
-    """Return a player's name; None if a studio's own tokens made them, which need none."""
-
-    async def work(tx: Transaction) -> PlayerName | None:
-        rows = await tx.rows(_PLAYER, player=player)
-        return PlayerName(*rows[0]) if rows else None
-
-    return work
 
 
 def runs_of_player(

@@ -33,6 +33,7 @@ from gateway.ledger.schema.moderation_tables import (
     moderator_grants,
     moderator_sessions,
     moderators,
+    renames,
 )
 from gateway.ledger.schema.player_tables import (
     friend_lists,
@@ -125,6 +126,7 @@ __all__ = [
     "recording_bands",
     "recording_expiries",
     "recordings",
+    "renames",
     "rollup_borders",
     "rollup_changes",
     "rollup_points",

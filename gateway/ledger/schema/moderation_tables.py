@@ -107,6 +107,24 @@ labels = Table(
 is the event that undid or reversed the decision.
 """
 
+renames = Table(
+    "renames",
+    metadata,
+    Column("player", Text, primary_key=True),
+    Column("seq", Int64, primary_key=True, autoincrement=False),
+    required("was", Text),
+    required("name", Text),
+    required("code", Text),
+    required("note", Text),
+    required("actor", Text),
+    required("at_ms", Int64),
+    Column("undone_at_ms", Int64),
+    required("undone_by", Text),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+"""Names that moderators gave to players. `seq` is the event's; while `undone_by` is empty it stands."""
+
 bans = Table(
     "bans",
     metadata,

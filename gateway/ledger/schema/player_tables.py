@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Table
+from sqlalchemy import Column, Index, Table
 
 from gateway.ledger.schema.base import Int64, Text, metadata, required
 
@@ -12,9 +12,12 @@ players = Table(
     Column("player", Text, primary_key=True),
     required("name", Text),
     required("created_at_ms", Int64),
+    Column("name_key", Text),
+    Index("players_by_name", "name_key", "player"),
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )
+"""Players with names. `name_key` is by what a name is looked for: what it looks like, with folded case."""
 
 taken_names = Table(
     "taken_names",
@@ -24,7 +27,7 @@ taken_names = Table(
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )
-"""Display names by what they look like (`gateway.edge.players.names`), if a deployment wants unique ones."""
+"""Display names by what they look like (`gateway.ledger.name_keys`), if a deployment wants unique ones."""
 
 friends = Table(
     "friends",

@@ -66,6 +66,13 @@ _ON_BOARDS = Query(
     )
 )
 
+_IN_FAMILIES = Query(
+    select(_s.board)
+    .where(_s.player == bindparam("player"), STANDS_IN_FAMILY)
+    .order_by(_s.window, _s.board)
+    .limit(bindparam("count"))
+)
+
 _other = standings.alias("other")
 _o = _other.c
 _slots = bindparam("slots", type_=_o.order_value.type)
@@ -159,6 +166,15 @@ def standings_in_family(
                 return StandingsPage(page, None)
             width = SPAN
         return StandingsPage(page, last)
+
+    return work
+
+
+def boards_in_families(player: str, *, count: int) -> Operation[set[str]]:
+    """Return the boards of families on which a player stands, by up to `count` of the standings."""
+
+    async def work(tx: Transaction) -> set[str]:
+        return {board for (board,) in await tx.rows(_IN_FAMILIES, player=player, count=count)}
 
     return work
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from gateway.edge.players.name_keys import name_key
 from gateway.edge.players.names import MOST_BYTES, MOST_CHARACTERS, display_name
 from gateway.edge.problems import Problem
+from gateway.ledger.name_keys import name_key
 from gateway.runtime.settings import Settings
 from tests.support.harness import Harness, running_harness
 from tests.support.ledger import rows

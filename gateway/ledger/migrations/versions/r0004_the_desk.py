@@ -3,7 +3,7 @@
 Indexes find the submissions of a player, and the events that a moderator caused. Moderators have accounts, whose
 changes are events; their sessions, invitations and tokens come and go, and are stored as digests. Submissions
 that wait for a moderator are cases, with a row for each that is held already. Decisions leave labels.
-Players can be banned. Batches decide on
+Players can be banned, renamed, and found by their names. Batches decide on
 many submissions; an index finds those that are revoked.
 """
 
@@ -14,6 +14,9 @@ from typing import Final
 from alembic import op
 from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, Table, text
 from sqlalchemy import Text as PlainText
+from sqlalchemy.engine import Connection
+
+from gateway.ledger.name_keys import name_key
 
 revision: Final = "0004"
 down_revision: Final = "0003"
@@ -175,6 +178,23 @@ Table(
 )
 
 Table(
+    "renames",
+    metadata,
+    Column("player", Text, primary_key=True),
+    Column("seq", Int64, primary_key=True, autoincrement=False),
+    _required("was", Text),
+    _required("name", Text),
+    _required("code", Text),
+    _required("note", Text),
+    _required("actor", Text),
+    _required("at_ms", Int64),
+    Column("undone_at_ms", Int64),
+    _required("undone_by", Text),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+Table(
     "bans",
     metadata,
     Column("ban_id", Text, primary_key=True),
@@ -268,6 +288,10 @@ Table(
     sqlite_with_rowid=False,
 )
 
+_PAGE: Final = 1_000
+_NAMES: Final = text("SELECT player, name FROM players WHERE player > :after ORDER BY player LIMIT :count")
+_KEY: Final = text("UPDATE players SET name_key = :key WHERE player = :player")
+
 _BY_MODERATOR: Final = text("actor LIKE 'moderator:%'")
 _IS_BANNED: Final = text("state = 'revoked' AND reason = 'banned'")
 
@@ -275,6 +299,8 @@ _UPDATES: Final = {
     "batches": "state, version, changed_at_ms, due_at_ms, place, looked_at, items, preview, decided_by, "
     "reversed_by",
     "batch_items": "outcome, decided_seq",
+    "players": "name, name_key",
+    "renames": "undone_at_ms, undone_by",
     "bans": "lifted_at_ms, lifted_by, changed_seq, changed_count, seen_seq",
     "cases": "reason, harm, order_key, claimed_by, claimed_until_ms, waits_until_ms, not_for, cannot_tell, "
     "needs_senior",
@@ -312,6 +338,9 @@ def upgrade() -> None:
         postgresql_where=is_revoked,
     )
     op.create_index("submissions_of_player", "submissions", ["player", "seq"])
+    op.add_column("players", Column("name_key", Text))
+    _key_names(op.get_bind())
+    op.create_index("players_by_name", "players", ["name_key", "player"])
     _add_index("events_by_moderator", ["actor", "seq"])
     _add_index("events_by_moderators", ["seq"])
     op.create_index(
@@ -326,6 +355,14 @@ def upgrade() -> None:
     op.get_bind().exec_driver_sql(_COUNT_CASES)
     if dialect == "postgresql":
         _grant()
+
+
+def _key_names(connection: Connection) -> None:
+    """Store the key of each name, a page of players at a time."""
+    after = ""
+    while page := connection.execute(_NAMES, {"after": after, "count": _PAGE}).all():
+        connection.execute(_KEY, [{"key": name_key(name), "player": player} for player, name in page])
+        after = page[-1][0]
 
 
 def _add_index(name: str, columns: list[str]) -> None:

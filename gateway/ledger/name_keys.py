@@ -13,7 +13,7 @@ from functools import cache
 
 
 def name_key(name: str) -> str:
-    """Return the key of a name from `display_name`. Case, spaces and look-alikes make no difference."""
+    """Return the key of a display name. Case, spaces and look-alikes make no difference."""
     skeleton = _skeleton(_skeleton(name).casefold())
     return " ".join(skeleton.split())
 
@@ -34,7 +34,7 @@ def _prototypes() -> Mapping[str, str]:
     characters is recognized by its length, one with several look-alikes by their number; of a lone pair
     either will do.
     """
-    # Only deployments with unique names load the table: that takes a tenth of a second.
+    # Loading the table takes a tenth of a second, and most processes need no key.
     from confusable_homoglyphs.confusables import confusables_data  # noqa: PLC0415 - see above
 
     links = {
