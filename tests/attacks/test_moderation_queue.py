@@ -191,7 +191,7 @@ async def test_the_case_that_could_do_most_harm_is_first(harness: Harness):
     ],
 )
 async def test_the_queue_is_filtered(harness: Harness, query: str, expected: list[str] | None):
-    """By any of these and by several; what is no filter is refused with the name of it."""
+    """By any of these and by several, within reach; what is no filter is refused with the name of it."""
     for name, board, player, build, age_s in (
         ("a", "sprint", "ada", "b-1", 90),
         ("b", "sprint", "bob", "b-1", 30),
@@ -208,6 +208,9 @@ async def test_the_queue_is_filtered(harness: Harness, query: str, expected: lis
     assert expected == await listed(harness, harness.moderator(), query)
     taken = await take(harness, harness.moderator(), query)
     assert (expected or [None])[0] == taken
+    if "board" not in query and "family" not in query:
+        of_arcade = harness.moderator("arcade", name="noor")
+        assert [name for name in expected if name == "c"] == await listed(harness, of_arcade, query)
 
 
 async def test_M02_cases_are_counted_within_reach(harness: Harness):

@@ -11,7 +11,14 @@ from typing import Any, Final
 import pytest
 
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.moderation.cases import case_counts_of_labels, load_case, queue_versions
+from gateway.ledger.moderation import queue
+from gateway.ledger.moderation.cases import (
+    StoredCase,
+    case_counts_of_labels,
+    case_from,
+    load_case,
+    queue_versions,
+)
 from gateway.ledger.moderation.claims import (
     CLAIM_MS,
     SKIPPED_MS,
@@ -23,7 +30,7 @@ from gateway.ledger.moderation.claims import (
     renew_claim,
     skip_case,
 )
-from gateway.ledger.moderation.queue import BEGINNING, QueueFilter, free_cases, queue_page
+from gateway.ledger.moderation.queue import BEGINNING, FEW, QueueFilter, free_cases, queue_page
 from gateway.ledger.seals.case_audit import check_cases
 from gateway.settlement.settle import Decision, _decide_all
 from gateway.shared_records import Change
@@ -74,6 +81,28 @@ async def queued(ledger: Ledger, scopes: frozenset[str] = ALL, **wanted: Any) ->
 async def offered(ledger: Ledger, claimant: Claimant, now_ms: int = NOON_MS) -> list[str]:
     reading = free_cases(ALL, QueueFilter(), claimant, BEGINNING, now_ms=now_ms)
     return [case.submission_id for case in (await ledger.read(reading)).cases]
+
+
+async def test_whoever_asks_for_the_next_case_has_few_looked_at(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+):
+    """However many wait; and those whom someone left all of the first ones to others are given a later one."""
+    await asyncio.gather(
+        *(ledger.append(new_submission(f"s{number:03}", state=State.HELD)) for number in range(100))
+    )
+    first, *others = await queued(ledger)
+    looked: list[int] = []
+
+    def noted(row: Any) -> StoredCase:
+        looked.append(1)
+        return case_from(row)
+
+    monkeypatch.setattr(queue, "case_from", noted)
+    assert first == (await offered(ledger, ANA))[0]
+    assert FEW < len(looked) < 2 * FEW
+    for submission_id in (first, *others[: 2 * FEW]):
+        await ledger.write(skip_case(submission_id, "ana", now_ms=NOON_MS))
+    assert others[2 * FEW] == (await offered(ledger, ANA))[0]
 
 
 async def test_a_case_is_there_while_its_submission_is_held(ledger: Ledger, board: Board):

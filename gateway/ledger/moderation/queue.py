@@ -6,7 +6,7 @@ passed over: a page that has read WALK cases ends there, and tells the place at 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import bindparam, select, tuple_
@@ -19,6 +19,9 @@ from gateway.runtime.telemetry import label_of
 
 WALK: Final = 1_000
 """The cases that one page reads, before it ends without being full."""
+
+FEW: Final = 32
+"""The cases that a search for the next one looks at first: nearly always one of them is free."""
 
 OFFERED: Final = 8
 """Most cases that a search for the next one returns, for moderators who ask at the same time."""
@@ -101,16 +104,23 @@ def free_cases(
 ) -> Operation[QueuePage]:
     """Return the first wanted cases behind a place that a moderator may be offered, OFFERED at most.
 
-    Like a page, it may end early.
+    It looks at few cases, and at many only if they left all those to others. Like a page, it may end early.
     """
 
+    def takes(case: StoredCase) -> bool:
+        return wanted.takes(case) and is_free(case, claimant, now_ms=now_ms)
+
     async def work(tx: Transaction) -> QueuePage:
-        page = await _walk(tx, scopes, wanted, after, count=WALK)
-        free = [case for case in page.cases if is_free(case, claimant, now_ms=now_ms)]
-        passed = await passed_by(tx, [case.submission_id for case in free], claimant.name, now_ms=now_ms)
-        offered = [case for case in free if case.submission_id not in passed]
+        offered: list[StoredCase] = []
+        place: QueuePlace | None = after
+        for count in (FEW, WALK):
+            if offered or place is None:
+                break
+            free, place = await _walk(tx, scopes, wanted, place, count=count, takes=takes)
+            passed = await passed_by(tx, [case.submission_id for case in free], claimant.name, now_ms=now_ms)
+            offered = [case for case in free if case.submission_id not in passed]
         if len(offered) <= OFFERED:
-            return QueuePage(offered, page.next)
+            return QueuePage(offered, place)
         last = offered[OFFERED - 1]
         return QueuePage(offered[:OFFERED], QueuePlace(last.order_key, last.seq))
 
@@ -147,9 +157,15 @@ def count_queue(scopes: frozenset[str]) -> Operation[CountedQueue]:
 
 
 async def _walk(
-    tx: Transaction, scopes: frozenset[str], wanted: QueueFilter, after: QueuePlace, *, count: int
+    tx: Transaction,
+    scopes: frozenset[str],
+    wanted: QueueFilter,
+    after: QueuePlace,
+    *,
+    count: int,
+    takes: Callable[[StoredCase], bool] | None = None,
 ) -> QueuePage:
-    sources = _sources(scopes, wanted)
+    sources, takes = _sources(scopes, wanted), takes or wanted.takes
     found: list[StoredCase] = []
     read, place, chunk = 0, after, min(count, WALK // 10) + 1
     while sources and read < WALK:
@@ -157,7 +173,7 @@ async def _walk(
         read, chunk = read + len(sources) * chunk, chunk * 2
         for case in rows:
             place = QueuePlace(case.order_key, case.seq)
-            if reaches(scopes, case.board) and wanted.takes(case):
+            if reaches(scopes, case.board) and takes(case):
                 found.append(case)
             if len(found) == count:
                 return QueuePage(found, place)
