@@ -15,7 +15,8 @@ _MATCHING = (P.PRECONDITION_REQUIRED, P.PRECONDITION_FAILED)
 BATCH_ROUTES = (
     Route("POST", "/v1/moderation/batches", batches.make_batch, Caller.MODERATOR,
           "Select submissions for one decision, and preview it", wire.BatchShown, wire.NewDecisionBatch, 201,
-          (*POST, *TOKEN, P.CSRF, P.NOT_FOUND, P.IDEMPOTENCY_MISMATCH), ability=Ability.OVERRULE),
+          (*POST, *TOKEN, P.CSRF, P.NOT_FOUND, P.IDEMPOTENCY_MISMATCH,
+           P.STATE_CONFLICT), ability=Ability.OVERRULE),
     Route("GET", "/v1/moderation/batches", batches.list_batches, Caller.MODERATOR, "List batches",
           wire.BatchList, problems=_READ, query=("limit", "cursor"), ability=Ability.READ),
     Route("GET", "/v1/moderation/batches/{batch}", batches.show_batch, Caller.MODERATOR,

@@ -13,7 +13,7 @@ from typing import Any, Final
 from gateway.catalogue.catalogue import Catalogue
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.moderation import batches
-from gateway.ledger.moderation.batches import FIRST, Batch, BatchState
+from gateway.ledger.moderation.batches import FIRST, Batch, BatchState, LeftOut
 from gateway.ledger.moderation.podiums import podiums_changed
 from gateway.ledger.moderation.selections import SelectedSlice, Selection, next_slice
 from gateway.ledger.reads import ReadKind
@@ -31,6 +31,7 @@ from gateway.settlement.batches import (
 )
 from gateway.settlement.held_cases import MODERATOR
 from gateway.settlement.settle import Projection, project
+from policies.loader import Board
 from policies.readable_windows import readable_windows
 from policies.vocabulary import State
 
@@ -102,20 +103,21 @@ class BatchSteps:
             return await self._ledger.write(_store(batch, preview))
         items, in_cases = await self._ledger.read(self._on_board(batch, name), ReadKind.MODERATION)
         found = {"board": name, "items": items}
-        podiums = await self._podiums(batch, name)
-        compared = replace(
-            batch, place=(ON_BOARDS, name), preview=_with_board(batch.preview, found, podiums, in_cases)
-        )
+        board = await self._catalogue.board(name)
+        podiums = await self._podiums(batch, board) if board else []
+        known = _with_board(batch.preview, found, podiums, in_cases)
+        known = _with_left_out(known, LeftOut.NO_POLICY, 0 if board else items)
+        compared = replace(batch, place=(ON_BOARDS, name), preview=known)
         return await self._ledger.write(_store(batch, compared))
 
     def _on_board(self, batch: Batch, name: str) -> Operation[tuple[int, int]]:
         moderator = batch.actor.removeprefix(MODERATOR)
         return batches.on_board(batch.batch_id, name, moderator=moderator, now_ms=self._clock())
 
-    async def _podiums(self, batch: Batch, name: str) -> list[str]:
+    async def _podiums(self, batch: Batch, board: Board) -> list[str]:
         """Return the windows of a board whose podium the batch would change."""
-        board, move = await self._catalogue.board(name), move_of(batch)
-        if board is None or State.PROMOTED not in (move.from_state, move.to_state):
+        move = move_of(batch)
+        if State.PROMOTED not in (move.from_state, move.to_state):
             return []
         windows = readable_windows(board.policy, self._clock())
         begins = move.to_state is State.PROMOTED
@@ -150,11 +152,12 @@ def selection_of(batch: Batch) -> Selection:
 def _take(batch: Batch, selected: SelectedSlice, *, now_ms: int) -> Operation[None]:
     """Store the items of a slice, as far as the batch may have them, and where the selection goes on."""
     count = batch.items + len(selected.items)
-    taken = replace(batch, looked_at=batch.looked_at + selected.looked_at, items=count)
-    if selected.place is not None:
-        taken = replace(taken, place=selected.place)
-    elif count > LIMIT:
+    preview = _with_left_out(batch.preview, LeftOut.NOT_YOURS, selected.own)
+    taken = replace(batch, looked_at=batch.looked_at + selected.looked_at, items=count, preview=preview)
+    if count > LIMIT:
         taken = entered(taken, BatchState.REFUSED, now_ms=now_ms, due_at_ms=now_ms + KEPT_MS, place=())
+    elif selected.place is not None:
+        taken = replace(taken, place=selected.place)
     else:
         taken = replace(taken, place=(ON_BOARDS, ""))
 
@@ -201,6 +204,14 @@ def _with_board(
         "podiums": podiums[:NAMED],
         "podium_count": preview.get("podium_count", 0) + len(windows),
     }
+
+
+def _with_left_out(preview: Mapping[str, Any], reason: LeftOut, count: int) -> dict[str, Any]:
+    """Return a preview that counts so many more submissions as left out for a reason."""
+    left_out = dict(preview.get("left_out", {}))
+    if count:
+        left_out[reason.value] = left_out.get(reason.value, 0) + count
+    return {**preview, "left_out": left_out}
 
 
 def _let_go(batch: Batch, *, now_ms: int) -> Operation[None]:

@@ -16,14 +16,22 @@ import orjson
 from gateway.ledger import queries
 from gateway.ledger.judgement.expiry import UNDO_DAYS, UNDO_MS
 from gateway.ledger.moderation import batches
-from gateway.ledger.moderation.batches import BATCH, FIRST, Batch, BatchItem, BatchState, ItemOutcome
+from gateway.ledger.moderation.batches import (
+    BATCH,
+    FIRST,
+    Batch,
+    BatchItem,
+    BatchState,
+    ItemOutcome,
+    LeftOut,
+)
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.settlement.case_decisions import CaseRequest, decide_theirs
 from gateway.settlement.held_cases import MODERATOR
 from gateway.settlement.settle import Decision, SettledDecision, decide, fold
 from gateway.shared_records import Change
 from policies.decision_codes import DecisionKind
-from policies.errors import CaseOvertaken, StateConflict
+from policies.errors import CaseClaimed, CaseOvertaken, NotTheirs, SeniorNeeded, StateConflict
 from policies.loader import Board
 from policies.vocabulary import REMARKS, Reason, State
 
@@ -32,6 +40,9 @@ LIMIT: Final = 10_000
 
 SLICE: Final = 100
 """Items of one transaction, which other writes wait for."""
+
+MOST_UNFINISHED: Final = 20
+"""Most batches of a moderator that are selected, wait to be applied, or are being decided."""
 
 KEPT_MS: Final = 86_400_000
 """The time for which a preview is kept."""
@@ -60,6 +71,13 @@ _REVERSED: Final = {Reason.REVERIFIED_OTHERWISE: Reason.REVERIFICATION_UNDONE}
 """Reasons of reversals that do not bring back the reason from before."""
 
 
+_WHY: Final[Mapping[type[StateConflict], LeftOut]] = {
+    CaseOvertaken: LeftOut.DECIDED_SINCE,
+    CaseClaimed: LeftOut.CLAIMED,
+    NotTheirs: LeftOut.NOT_YOURS,
+    SeniorNeeded: LeftOut.SECOND_APPROVAL,
+}
+
 _ABANDONED_FROM: Final = frozenset({BatchState.SELECTING, BatchState.PREVIEWED, BatchState.REFUSED})
 
 
@@ -82,11 +100,15 @@ def move_of(batch: Batch) -> BatchMove:
 
 
 def begin(new: Batch) -> Operation[BatchOutcome]:
-    """Store a new batch, unless it is stored."""
+    """Store a new batch, unless it is stored. Raises StateConflict if a moderator has too many unfinished."""
 
     async def work(tx: Transaction) -> BatchOutcome:
         if stored := await batches.load_batch(tx, new.batch_id):
             return BatchOutcome(stored, is_new=False)
+        if new.actor.startswith(MODERATOR):
+            count = await batches.count_unfinished(tx, new.actor, most=MOST_UNFINISHED)
+            if count == MOST_UNFINISHED:
+                raise StateConflict(f"you have {count} batches that are not finished; apply or abandon some")
         begun = replace(new, begin_seq=await queries.newest_seq()(tx))
         await batches.add(tx, begun)
         return BatchOutcome(begun, is_new=True)
@@ -100,10 +122,8 @@ def put_items(batch_id: str, items: Sequence[BatchItem], *, now_ms: int) -> Oper
     async def work(tx: Transaction) -> None:
         batch = await batches.load_batch(tx, batch_id)
         assert batch is not None
-        await batches.remove_items(tx, batch_id, items)
         await batches.add_items(tx, batch_id, items)
-        count = sum((await batches.counts_of(batch_id)(tx)).values())
-        await batches.change(tx, replace(batch, items=count, due_at_ms=now_ms + KEPT_MS))
+        await batches.change(tx, replace(batch, items=batch.items + len(items), due_at_ms=now_ms + KEPT_MS))
 
     return work
 
@@ -218,6 +238,7 @@ def decide_slice(
         now = await batches.load_batch(tx, batch.batch_id)
         if now is None or (now.version, now.place) != (batch.version, batch.place):
             return {}  # another process went on, or somebody turned it round
+        before = {item.place: item for item in items}
         outcomes: list[BatchItem] = []
         changes: dict[str, list[Change]] = {}
         for name in dict.fromkeys(item.board for item in items):
@@ -229,7 +250,8 @@ def decide_slice(
             outcomes += [item for item, _ in decided]
             changes[name] = await fold(tx, boards[name], [each for _, each in decided if each is not None])
         await batches.set_outcomes(tx, batch.batch_id, outcomes)
-        await batches.change(tx, _behind(batch, items, now_ms))
+        left = [before[item.place] for item in outcomes]
+        await batches.change(tx, _behind(batch.with_outcomes(left, outcomes), items, now_ms))
         return changes
 
     return work
@@ -248,9 +270,10 @@ def _behind(batch: Batch, items: Sequence[BatchItem], now_ms: int) -> Batch:
 
 def _without_policy(batch: Batch, items: Sequence[BatchItem]) -> list[BatchItem]:
     """Return what becomes of items on a board that has no policy: nothing is decided there."""
+    why = LeftOut.NO_POLICY.value
     if batch.state is BatchState.APPLYING:
-        return [item._replace(outcome=ItemOutcome.BARRED.value) for item in items if _waits(item)]
-    return [item._replace(outcome=ItemOutcome.KEPT.value) for item in items if _is_decided(item)]
+        return [item._replace(outcome=ItemOutcome.BARRED.value, why=why) for item in items if _waits(item)]
+    return [item._replace(outcome=ItemOutcome.KEPT.value, why=why) for item in items if _is_decided(item)]
 
 
 def _waits(item: BatchItem) -> bool:
@@ -300,7 +323,13 @@ def _outcome(
         seq = settled.seq if done is ItemOutcome.DECIDED else item.decided_seq
         return item._replace(outcome=done.value, decided_seq=seq), settled
     is_barred = not isinstance(settled, CaseOvertaken) and done is ItemOutcome.DECIDED
-    return item._replace(outcome=(ItemOutcome.BARRED if is_barred else overtaken).value), None
+    outcome = (ItemOutcome.BARRED if is_barred else overtaken).value
+    return item._replace(outcome=outcome, why=_why_left(settled).value), None
+
+
+def _why_left(conflict: StateConflict) -> LeftOut:
+    """Return the reason for which an item is left."""
+    return next((why for kind, why in _WHY.items() if isinstance(conflict, kind)), LeftOut.REFUSED)
 
 
 def _decision(batch: Batch, item: BatchItem, now_ms: int) -> Decision:

@@ -13,6 +13,7 @@ from gateway.edge.auth.moderators import ModeratorRole
 from gateway.ledger import queries, schema
 from gateway.ledger.transaction import Query
 from gateway.settlement import batch_steps
+from gateway.settlement import batches as settlement_batches
 from policies.vocabulary import Expected, Finding, Reason, Severity, State
 from tests.support.harness import Answer, Harness
 from tests.support.ledger import new_submission
@@ -110,6 +111,7 @@ async def test_M03_a_preview_is_applied_as_it_was_seen(harness: Harness):
     assert 200 == (await harness.post("/v1/moderation/cases/one/approve", decision, colleague)).status
     applied = await turned(harness, batch, "apply")
     assert {"decided": 1, "overtaken": 1} == applied.body["outcomes"]
+    assert {"decided-since": 1} == applied.body["left_out"]
     assert ["promoted", "rejected"] == await states(harness, "one", "two")
 
 
@@ -149,11 +151,27 @@ async def test_M05_nobody_decides_on_their_own_by_a_batch(harness: Harness):
     await held(harness, "one", player="mara")
     await held(harness, "two", player="noor")
     own = await made(harness)
-    assert 1 == own.body["items"]
+    assert (1, {"not-yours": 1}) == (own.body["items"], own.body["left_out"])
     noor = harness.moderator(name="noor")
     applied = await turned(harness, own.body["batch"], "apply", noor)
-    assert {"barred": 1} == applied.body["outcomes"]
+    assert ({"barred": 1}, {"not-yours": 1}) == (applied.body["outcomes"], applied.body["left_out"])
     assert ["held", "held"] == await states(harness, "one", "two")
+
+
+async def test_a_moderator_has_so_many_unfinished_batches_and_no_more(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """The next is refused until one is applied or abandoned; the same again is answered, and a colleague has their own."""
+    monkeypatch.setattr(settlement_batches, "MOST_UNFINISHED", 2)
+    await held(harness, "one")
+    bodies = [a_body(), a_body()]
+    first, _ = [await harness.post(PATH, body, harness.moderator()) for body in bodies]
+    refused = await made(harness)
+    assert ("state-conflict", True) == (refused.problem, "not finished" in refused.body["detail"])
+    assert 201 == (await harness.post(PATH, bodies[0], harness.moderator())).status
+    assert 201 == (await made(harness, token=harness.moderator(name="noor"))).status
+    assert "applied" == (await turned(harness, first.body["batch"], "apply")).body["state"]
+    assert 201 == (await made(harness)).status
 
 
 async def test_what_is_no_selection_is_refused(harness: Harness):
@@ -222,6 +240,9 @@ async def test_a_case_that_a_colleague_is_in_stays_theirs(harness: Harness):
     batch = previewed.body["batch"]
     applied = await turned(harness, batch, "apply")
     assert {"barred": 1, "decided": 1} == applied.body["outcomes"]
+    assert {"claimed": 1} == applied.body["left_out"]
+    page = await harness.get(f"{PATH}/{batch}", harness.moderator())
+    assert ["claimed", None] == [each["why"] for each in page.body["items"]]
     assert ["held", "rejected"] == await states(harness, "one", "two")
     assert [("two", None)] == await labels(harness)
     await turned(harness, batch, "reverse")

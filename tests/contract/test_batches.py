@@ -243,13 +243,15 @@ async def test_a_preview_of_too_many_is_refused_and_let_go(
     """It says how many there are; it cannot be applied, and after a day nothing is left of it, as of what was abandoned."""
     monkeypatch.setattr(batch_steps, "LIMIT", 3)
     monkeypatch.setattr(batch_steps, "FORGOTTEN", 2)
+    monkeypatch.setattr(selections, "SCANNED", 1)
     async with open_in(store) as ledger:
         desk = Desk(ledger, {"tiny": board})
         await submitted(
             ledger, board, [(f"run{at}", f"p{at}", at) for at in range(5)], to_state=State.PROMOTED
         )
         batch = await desk.previewed(a_batch("one", DecisionKind.REVOKE))
-        assert (BatchState.REFUSED, 5, 3) == (batch.state, batch.items, len(await desk.items("one")))
+        assert (BatchState.REFUSED, 4, 3) == (batch.state, batch.items, len(await desk.items("one")))
+        assert 4 == batch.looked_at, "it walked on although it was too many already"
         with pytest.raises(StateConflict):
             await desk.apply(batch)
         fine = await desk.previewed(a_batch("two", DecisionKind.REVOKE, player="p1"))
@@ -323,6 +325,20 @@ async def test_a_reversal_leaves_what_somebody_decided_on_since(store: Store, bo
         await desk.reverse(batch)
         assert {"a": "kept", "b": "reversed"} == await desk.outcomes("one")
         assert [("b",)] == await store.sql("SELECT submission_id FROM submissions WHERE state = 'promoted'")
+
+
+async def test_what_is_on_a_board_without_a_policy_is_left_and_said(store: Store, board: Board, other: Board):
+    """The preview counts it before anything is decided, and the batch leaves it for that reason."""
+    async with open_in(store) as ledger:
+        desk = Desk(ledger, {"tiny": board})
+        for on, name in ((board, "a"), (other, "b")):
+            await submitted(ledger, on, [(name, "ada", 1)], to_state=State.PROMOTED)
+        batch = await desk.previewed(a_batch("one", DecisionKind.REVOKE))
+        assert ({"no-policy": 1}, {}) == (batch.preview["left_out"], batch.outcomes)
+        batch = await desk.apply(batch)
+        assert ({"no-policy": 1}, {"decided": 1, "barred": 1}) == (batch.left_out, batch.outcomes)
+        batch = await desk.reverse(batch)
+        assert {"reversed": 1, "barred": 1} == batch.outcomes
 
 
 async def test_what_comes_while_a_batch_is_selected_is_not_in_it(

@@ -92,7 +92,6 @@ MEANT = {
     "judgement.learning._ENDS_OF_BUILD": ("coarse", "each end alone, from the end of its index"),
     "judgement.board_history._LOG": ("range", SPAN),
     "judgement.board_history._LOG_OF_FAMILY": ("range", SPAN),
-    "moderation.batches._COUNTS": ("sort", "the items of one batch, 10,000 of a moderator's"),
     "moderation.batches._NEXT_DUE": ("scan", "the first row of its index"),
     "moderation.selections._PROMOTED": ("range sort", LIMITED),
     "judgement.reverification._PROMOTED": ("coarse", LIMITED),

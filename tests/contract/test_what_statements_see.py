@@ -71,7 +71,6 @@ OF_EVERY_BOARD = {
     "moderation.surroundings._OF_PLAYER": "which of a moderator's boards each is of is looked at after the read",
     "moderation.bans._TO_REINSTATE": "the boards in the scope of a ban",
     "moderation.bans._TO_REVOKE": "the boards in the scope of a ban",
-    "moderation.batches._COUNTS": "a batch is of several boards",
     "moderation.batches._ITEMS": "a batch is of several boards",
     **{
         f"moderation.selections.{name}": "what is selected is looked at after the read"

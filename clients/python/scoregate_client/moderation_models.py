@@ -248,7 +248,7 @@ class Batch(Document):
     """A decision on many submissions, with what its preview says.
 
     `items` counts what was selected, `outcomes` what became of how many. `in_cases` counts the cases that a
-    colleague is in. `detail` says what is wrong, or is None.
+    colleague is in, `left_out` what is left as it is, by reason. `detail` says what is wrong, or is None.
     """
 
     batch: str
@@ -264,6 +264,7 @@ class Batch(Document):
     podiums: tuple[PodiumChange, ...]
     podium_count: int
     in_cases: int
+    left_out: Mapping[str, int]
     outcomes: Mapping[str, int]
     detail: str | None
     created_at: str
@@ -284,6 +285,7 @@ class BatchItem(Document):
     player: str
     newest_event: int
     outcome: str
+    why: str | None
     event: int | None
 
 

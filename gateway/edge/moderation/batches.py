@@ -25,7 +25,7 @@ from gateway.edge.wire.moderation_batches import (
     PodiumChange,
 )
 from gateway.ledger.moderation import batches
-from gateway.ledger.moderation.batches import FIRST, Batch, BatchState
+from gateway.ledger.moderation.batches import FIRST, Batch, BatchState, ItemOutcome
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.transaction import Operation
 from gateway.runtime.clock import fault_of_rfc3339, parse_rfc3339, rfc3339
@@ -53,6 +53,8 @@ _NEWEST: Final = (2**63 - 1, "")
 _REASONS: Final = frozenset(reason.value for reason in Reason)
 _TIMES: Final = ("received_since", "received_until", "achieved_since", "achieved_until")
 
+_PREVIEWS: Final = frozenset({BatchState.SELECTING, BatchState.PREVIEWED, BatchState.REFUSED})
+
 _log = logger()
 
 
@@ -62,7 +64,10 @@ async def make_batch(request: web.Request) -> web.Response:
     new = parse_body(await read_body(request, SMALL_BODY), NewDecisionBatch)
     moderator = await moderator_of(request, Ability.OVERRULE, new.selection.board or new.selection.family)
     batch = await _batch_from(edge, moderator, new)
-    outcome = await edge.ledger.write(begin(batch))
+    try:
+        outcome = await edge.ledger.write(begin(batch))
+    except StateConflict as conflict:
+        raise Problem(ProblemType.STATE_CONFLICT, str(conflict)) from None
     if not outcome.is_new and _content(outcome.batch) != _content(batch):
         raise Problem(ProblemType.IDEMPOTENCY_MISMATCH, "the operation id was used before, with another body")
     return await _followed(edge, outcome, status=201)
@@ -76,7 +81,7 @@ async def list_batches(request: web.Request) -> web.Response:
     seq, batch_id = edge.cursors.place_in(request, listed) or _NEWEST
     page = await edge.ledger.read(batches.batches_before(seq, batch_id, count=count), ReadKind.MODERATION)
     place = (page[-1].begin_seq, page[-1].batch_id) if len(page) == count else None
-    shown = [await batch_shown(edge, batch) for batch in page if _may(moderator, Ability.READ, batch)]
+    shown = [batch_shown(batch) for batch in page if _may(moderator, Ability.READ, batch)]
     return json_response(BatchList(batches=shown, next=edge.cursors.next_of(listed, place)))
 
 
@@ -91,7 +96,7 @@ async def show_batch(request: web.Request) -> web.Response:
     )
     place = items[-1].place if len(items) == count else None
     page = BatchPage(
-        batch=await batch_shown(edge, batch),
+        batch=batch_shown(batch),
         items=[
             BatchItemShown(
                 submission=item.submission_id,
@@ -99,6 +104,7 @@ async def show_batch(request: web.Request) -> web.Response:
                 player=item.player,
                 newest_event=item.newest_event,
                 outcome=item.outcome,
+                why=item.why or None,
                 event=item.decided_seq,
             )
             for item in items
@@ -152,7 +158,7 @@ async def _turned(request: web.Request, moderator: Moderator, turn: Operation[Ba
 async def _followed(edge: Edge, outcome: BatchOutcome, *, status: int) -> web.Response:
     steps = BatchSteps(edge.ledger, edge.index, edge.catalogue, clock=edge.clock, is_edge=True)
     batch = await steps.follow(outcome.batch.batch_id) or outcome.batch
-    shown = await batch_shown(edge, batch)
+    shown = batch_shown(batch)
     headers = {"ETag": shown.etag, **replay_header(is_replay=not outcome.is_new)}
     return json_response(shown, status=status, headers=headers)
 
@@ -240,7 +246,7 @@ def _content(batch: Batch) -> tuple[object, ...]:
     return (batch.action, selection, dict(batch.detail), batch.scopes)
 
 
-async def batch_shown(edge: Edge, batch: Batch) -> BatchShown:
+def batch_shown(batch: Batch) -> BatchShown:
     """Return a batch as an answer."""
     preview, detail = batch.preview, batch.detail
     is_kept = batch.state in (BatchState.PREVIEWED, BatchState.REFUSED) and batch.due_at_ms is not None
@@ -263,10 +269,11 @@ async def batch_shown(edge: Edge, batch: Batch) -> BatchShown:
         items=batch.items,
         boards=[BatchOnBoard(**each) for each in preview.get("boards", ())],
         in_cases=preview.get("in_cases", 0),
+        left_out=dict(preview.get("left_out", {}) if batch.state in _PREVIEWS else batch.left_out),
         board_count=preview.get("board_count", 0),
         podiums=[PodiumChange(**each) for each in preview.get("podiums", ())],
         podium_count=preview.get("podium_count", 0),
-        outcomes=await edge.ledger.read(batches.counts_of(batch.batch_id), ReadKind.MODERATION),
+        outcomes=_outcomes_of(batch),
         detail=_fault_of(batch),
         etag=etag(batch.version),
     )
@@ -280,10 +287,16 @@ def _selection_shown(batch: Batch) -> dict[str, Any]:
     return shown
 
 
+def _outcomes_of(batch: Batch) -> dict[str, int]:
+    """Return how many items have each outcome, those that wait among them."""
+    waiting = batch.items - sum(batch.outcomes.values())
+    return {**({ItemOutcome.WAITING.value: waiting} if waiting else {}), **batch.outcomes}
+
+
 def _fault_of(batch: Batch) -> str | None:
     if batch.state is not BatchState.REFUSED:
         return None
     return (
-        f"it selects {batch.items} submissions, and a batch has at most {LIMIT}: "
+        f"it selects more than {LIMIT} submissions, which is the most that a batch has: "
         "name a board, a player, a key, a build or a shorter time"
     )

@@ -64,8 +64,8 @@ class BatchShown(Answer):
     """A batch, with what its preview says.
 
     `items` counts what was selected. Of `boards` those with most items are named, of `podiums` the first; all
-    are counted. `in_cases` counts the cases that a colleague is in. `outcomes` says what became of how many
-    items. `detail` says what is wrong, or null.
+    are counted. `in_cases` counts the cases that a colleague is in, `left_out` what the batch leaves as it
+    is, by reason. `outcomes` says what became of how many items. `detail` says what is wrong, or null.
     """
 
     batch: str
@@ -86,6 +86,7 @@ class BatchShown(Answer):
     items: int
     boards: list[BatchOnBoard]
     in_cases: int
+    left_out: dict[str, int]
     board_count: int
     podiums: list[PodiumChange]
     podium_count: int
@@ -97,7 +98,7 @@ class BatchShown(Answer):
 class BatchItemShown(Answer):
     """A submission of a batch: its newest event when it was previewed, and what the batch did.
 
-    `event` is the one by which the batch decided on it.
+    `event` is the one by which the batch decided on it. `why` is the reason for which it was left as it is.
     """
 
     submission: str
@@ -105,6 +106,7 @@ class BatchItemShown(Answer):
     player: PlayerId
     newest_event: int
     outcome: str
+    why: str | None
     event: int | None
 
 

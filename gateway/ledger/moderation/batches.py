@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
@@ -41,7 +42,7 @@ class ItemOutcome(StrEnum):
     """What became of an item: it waits, was decided and perhaps reversed, or was left as it is.
 
     `overtaken` and `kept` were left by the batch and by its reversal, since somebody had decided on them.
-    `barred` could not be decided: its board has no policy, or it is the moderator's own.
+    `barred` could not be decided. `LeftOut` has the reasons.
     """
 
     WAITING = "waiting"
@@ -52,9 +53,27 @@ class ItemOutcome(StrEnum):
     KEPT = "kept"
 
 
+class LeftOut(StrEnum):
+    """The reason for which a batch leaves an item as it is.
+
+    It was decided on since the preview, its board has no policy, a colleague is in the case, somebody else
+    has to decide, two moderators have to approve, or the ledger refuses the decision.
+    """
+
+    DECIDED_SINCE = "decided-since"
+    NO_POLICY = "no-policy"
+    CLAIMED = "claimed"
+    NOT_YOURS = "not-yours"
+    SECOND_APPROVAL = "second-approval"
+    REFUSED = "refused"
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch, in the order of its table's columns. `selection`, `detail`, `place` and `preview` are JSON."""
+    """A batch, in the order of its table's columns; everything but texts and numbers is JSON there.
+
+    `outcomes` counts the items that do not wait, and `left_out` those among them that were left, by reason.
+    """
 
     batch_id: str
     actor: str
@@ -73,8 +92,18 @@ class Batch:
     looked_at: int = 0
     items: int = 0
     preview: Mapping[str, Any] = field(default_factory=dict)
+    outcomes: Mapping[str, int] = field(default_factory=dict)
+    left_out: Mapping[str, int] = field(default_factory=dict)
     decided_by: str = ""
     reversed_by: str = ""
+
+    def with_outcomes(self, before: Sequence[BatchItem], after: Sequence[BatchItem]) -> Batch:
+        """Return the batch with the counts of items that have got another outcome."""
+        outcomes, left_out = Counter(self.outcomes), Counter(self.left_out)
+        outcomes.subtract(item.outcome for item in before if item.outcome != ItemOutcome.WAITING)
+        outcomes.update(item.outcome for item in after)
+        left_out.update(item.why for item in after if item.why)
+        return replace(self, outcomes=dict(+outcomes), left_out=dict(left_out))
 
 
 class DueBatch(NamedTuple):
@@ -95,6 +124,7 @@ class BatchItem(NamedTuple):
     newest_event: int
     outcome: str = ItemOutcome.WAITING.value
     decided_seq: int | None = None
+    why: str = ""
     detail: str = "{}"
 
     @property
@@ -115,10 +145,10 @@ class ItemScore(NamedTuple):
 
 
 _b, _c, _i, _s = batches.c, cases.c, batch_items.c, submissions.c
-_JSON: Final = ("scopes", "selection", "detail", "place", "preview")
+_JSON: Final = ("scopes", "selection", "detail", "place", "preview", "outcomes", "left_out")
 _CHANGED: Final = (
     "state", "version", "changed_at_ms", "due_at_ms", "place", "looked_at", "items", "preview",
-    "decided_by", "reversed_by",
+    "outcomes", "left_out", "decided_by", "reversed_by",
 )  # fmt: skip
 """The columns that change with the work on a batch."""
 
@@ -162,7 +192,11 @@ _ITEMS = Query(
     .order_by(_i.board, _i.seq)
     .limit(bindparam("count"))
 )
-_COUNTS = Query(select(_i.outcome, func.count()).where(_i.batch_id == bindparam("id")).group_by(_i.outcome))
+_UNFINISHED = Query(
+    select(_b.batch_id)
+    .where(_b.actor == bindparam("actor"), _b.due_at_ms.is_not(None))
+    .limit(bindparam("count"))
+)
 _NEXT_BOARD = Query(
     select(_i.board)
     .where(_i.batch_id == bindparam("id"), _i.board > bindparam("after_board"))
@@ -174,6 +208,11 @@ _SCORES = Query(
     .select_from(batch_items.join(submissions, _s.seq == _i.seq))
     .where(_i.batch_id == bindparam("id"), _i.board == bindparam("board"))
     .order_by(_i.seq)
+)
+_ON_BOARD = Query(
+    select(func.count())
+    .select_from(batch_items)
+    .where(_i.batch_id == bindparam("id"), _i.board == bindparam("board"))
 )
 _IN_CASES = Query(
     select(func.count())
@@ -189,7 +228,11 @@ _IN_CASES = Query(
 _SET_OUTCOME = Query(
     update(batch_items)
     .where(_i.batch_id == bindparam("id"), _i.board == bindparam("board"), _i.seq == bindparam("number"))
-    .values(outcome=bindparam("to_outcome"), decided_seq=bindparam("to_decided_seq", type_=Int64))
+    .values(
+        outcome=bindparam("to_outcome"),
+        decided_seq=bindparam("to_decided_seq", type_=Int64),
+        why=bindparam("to_why"),
+    )
 )
 _REMOVE = Query(
     delete(batch_items).where(
@@ -290,7 +333,8 @@ async def remove_items(tx: Transaction, batch_id: str, items: Sequence[BatchItem
 async def set_outcomes(tx: Transaction, batch_id: str, items: Sequence[BatchItem]) -> None:
     """Store what became of items."""
     values = [
-        _key(batch_id, item) | {"to_outcome": item.outcome, "to_decided_seq": item.decided_seq}
+        _key(batch_id, item)
+        | {"to_outcome": item.outcome, "to_decided_seq": item.decided_seq, "to_why": item.why}
         for item in items
     ]
     await tx.run_each(_SET_OUTCOME, values)
@@ -315,13 +359,9 @@ def items_of(batch_id: str, after: Place, *, count: int) -> Operation[list[Batch
     return work
 
 
-def counts_of(batch_id: str) -> Operation[dict[str, int]]:
-    """Return how many items of a batch have each outcome."""
-
-    async def work(tx: Transaction) -> dict[str, int]:
-        return {outcome: int(count) for outcome, count in await tx.rows(_COUNTS, id=batch_id)}
-
-    return work
+async def count_unfinished(tx: Transaction, actor: str, *, most: int) -> int:
+    """Count an actor's batches that have work or wait to be applied, up to so many."""
+    return len(await tx.rows(_UNFINISHED, actor=actor, count=most))
 
 
 async def next_board(tx: Transaction, batch_id: str, after: str) -> str | None:
@@ -340,7 +380,8 @@ def on_board(batch_id: str, board: str, *, moderator: str, now_ms: int) -> Opera
 
     async def work(tx: Transaction) -> tuple[int, int]:
         values = {"id": batch_id, "board": board}
+        [[items]] = await tx.rows(_ON_BOARD, **values)
         [[in_cases]] = await tx.rows(_IN_CASES, **values, moderator=moderator, now_ms=now_ms)
-        return len(await scores_on(tx, batch_id, board)), int(in_cases)
+        return int(items), int(in_cases)
 
     return work

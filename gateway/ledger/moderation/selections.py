@@ -104,13 +104,12 @@ class Selection:
         return sorted({each for ranges in of_scopes for each in ranges})
 
     def takes(self, row: Mapping[str, Any]) -> bool:
-        """Return whether a submission is selected, but for its findings."""
+        """Return whether a submission is selected, but for its player and its findings."""
         credential = None if self.key is None else f"{SERVER_CREDENTIAL}{self.key}"
         return (
             row["state"] == self.state.value
             and row["seq"] <= self.upto
             and any(first <= row["board"] <= last for first, last in self.ranges)
-            and row["player"] not in self.not_players
             and self.player in (None, row["player"])
             and credential in (None, row["credential"])
             and self.build in (None, row["build"])
@@ -121,9 +120,13 @@ class Selection:
 
 
 class SelectedSlice(NamedTuple):
-    """The items of a slice, how many submissions were looked at, and where to go on; None at the end."""
+    """The items of a slice, how many submissions were looked at, and where to go on; None at the end.
+
+    `own` counts those that are the moderator's, and are no items.
+    """
 
     items: Sequence[BatchItem]
+    own: int
     looked_at: int
     place: Sequence[Any] | None
 
@@ -141,6 +144,8 @@ def next_slice(selection: Selection, place: Sequence[Any]) -> Operation[Selected
         taken = [row for row in map(_named, rows) if selection.takes(row)]
         if selection.finding is not None:
             taken = await _with_finding(tx, taken, selection.finding)
+        found = len(taken)
+        taken = [row for row in taken if row["player"] not in selection.not_players]
         newest: dict[str, int] = dict(
             await fetch_listed(tx, _NEWEST_EVENTS, [row["submission_id"] for row in taken])
         )
@@ -150,7 +155,7 @@ def next_slice(selection: Selection, place: Sequence[Any]) -> Operation[Selected
             )
             for row in taken
         ]
-        return SelectedSlice(items, len(rows), following)
+        return SelectedSlice(items, found - len(taken), len(rows), following)
 
     return work
 

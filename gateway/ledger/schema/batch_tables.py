@@ -26,10 +26,13 @@ batches = Table(
     required("looked_at", Int64),
     required("items", Int64),
     required("preview", Text),
+    required("outcomes", Text),
+    required("left_out", Text),
     required("decided_by", Text),
     required("reversed_by", Text),
     Index("batches_in_order", "begin_seq", "batch_id"),
     partial_index("batches_due", "due_at_ms", "batch_id", where="due_at_ms IS NOT NULL"),
+    partial_index("batches_unfinished", "actor", where="due_at_ms IS NOT NULL"),
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )
@@ -37,8 +40,8 @@ batches = Table(
 
 `place` is how far the work of the state has come, as JSON. `due_at_ms` is when a steward has work with the
 batch, null if never: at once while it works, and for a preview when it expires. Every change of the state
-raises the version. `preview` is what was found out about the
-selection, as JSON.
+raises the version. `preview` is what was found out about the selection, as JSON. So are `outcomes`, how many
+items have each outcome, and `left_out`, how many were left for each reason.
 """
 
 batch_items = Table(
@@ -52,11 +55,13 @@ batch_items = Table(
     required("newest_event", Int64),
     required("outcome", Text),
     Column("decided_seq", Int64),
+    required("why", Text),
     required("detail", Text),
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )
 """The submissions of a batch, by `seq`, each with its newest event when it was previewed.
 
-`decided_seq` is the event by which the batch decided on it, null before and where it did not.
+`decided_seq` is the event by which the batch decided on it, null before and where it did not. `why` is the
+reason for which it was left, empty if it was not. `detail` is JSON that its event has, too.
 """

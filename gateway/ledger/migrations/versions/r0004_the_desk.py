@@ -264,10 +264,13 @@ Table(
     _required("looked_at", Int64),
     _required("items", Int64),
     _required("preview", Text),
+    _required("outcomes", Text),
+    _required("left_out", Text),
     _required("decided_by", Text),
     _required("reversed_by", Text),
     Index("batches_in_order", "begin_seq", "batch_id"),
     _partial("batches_due", "due_at_ms", "batch_id", where="due_at_ms IS NOT NULL"),
+    _partial("batches_unfinished", "actor", where="due_at_ms IS NOT NULL"),
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )
@@ -283,6 +286,7 @@ Table(
     _required("newest_event", Int64),
     _required("outcome", Text),
     Column("decided_seq", Int64),
+    _required("why", Text),
     _required("detail", Text),
     sqlite_strict=True,
     sqlite_with_rowid=False,
@@ -296,9 +300,9 @@ _BY_MODERATOR: Final = text("actor LIKE 'moderator:%'")
 _IS_BANNED: Final = text("state = 'revoked' AND reason = 'banned'")
 
 _UPDATES: Final = {
-    "batches": "state, version, changed_at_ms, due_at_ms, place, looked_at, items, preview, decided_by, "
-    "reversed_by",
-    "batch_items": "outcome, decided_seq",
+    "batches": "state, version, changed_at_ms, due_at_ms, place, looked_at, items, preview, outcomes, "
+    "left_out, decided_by, reversed_by",
+    "batch_items": "outcome, decided_seq, why",
     "players": "name, name_key",
     "renames": "undone_at_ms, undone_by",
     "bans": "lifted_at_ms, lifted_by, changed_seq, changed_count, seen_seq",
