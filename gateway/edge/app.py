@@ -30,6 +30,7 @@ from gateway.edge.problems import (
     problem_response,
     remove_server_header,
 )
+from gateway.edge.reads.own_view import told_apart
 from gateway.edge.reads.page_cache import PAGES, PageCache
 from gateway.edge.reads.read_budget import BUDGET, ReadBudgets, budgeted
 from gateway.edge.reads.rule_gate import refusing_outdated
@@ -85,7 +86,8 @@ def build_app(edge: Edge) -> web.Application:
     for route in ROUTES:
         handler = route.handler
         if route.method == "GET":
-            handler = with_staleness(route.path, strict_query(handler, route.query))
+            handler = told_apart(route.path, strict_query(handler, route.query))
+            handler = with_staleness(route.path, handler)
             handler = refusing_outdated(route.path, handler, edge.outdated)
             handler = budgeted(route.path, handler)
         app.router.add_route(route.method, route.path, handler, expect_handler=check_expectation)

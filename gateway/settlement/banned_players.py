@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.moderation.bans import Ban, changed_after
+from gateway.ledger.moderation.bans import Ban, changed_after, is_shadow
 from gateway.ledger.reads import ReadKind
 from gateway.runtime.background import rest
 from gateway.runtime.telemetry import Event, logger
@@ -48,8 +48,8 @@ class BannedPlayers:
 
     def is_shadow_banned(self, player: str, board: str) -> bool:
         """Return whether a player is banned on a board and must not notice."""
-        bans = self._covering(player, board)
-        return bool(bans) and all(ban.is_shadow for ban in bans)
+        bans = self._bans.get(player)
+        return bans is not None and is_shadow(list(bans.values()), board)
 
     def _covering(self, player: str, board: str) -> list[Ban]:
         bans = self._bans.get(player)

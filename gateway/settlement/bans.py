@@ -19,12 +19,13 @@ from gateway.catalogue.catalogue import Catalogue
 from gateway.ledger import queries
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.moderation import bans
-from gateway.ledger.moderation.bans import BAN, WAS, Ban
+from gateway.ledger.moderation.bans import ACTOR, BAN, WAS, Ban
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.records import StoredSubmission
 from gateway.ledger.schema import events
 from gateway.ledger.transaction import Operation, Query, Transaction
 from gateway.runtime.failpoints import Point, reach
+from gateway.settlement.case_history import reason_without_bans
 from gateway.settlement.settle import Decision, Projection, SettledDecision, decide, fold, project
 from gateway.shared_records import Change
 from policies.errors import StateConflict
@@ -37,9 +38,6 @@ SLICE: Final = 250
 
 AT_ONCE: Final = 4
 """Slices that follow before a moderator has an answer. A steward goes on with the others."""
-
-ACTOR: Final = "ban"
-"""The actor of the revocations and reinstatements: the event of the ban names who decided on it."""
 
 _ADD_EVENT = Query(insert(events))
 
@@ -189,8 +187,7 @@ async def _reinstatement(tx: Transaction, ban: Ban, submission: StoredSubmission
     if submission.unreadable:
         return _follow(submission, State.REVOKED, Reason.RECORD_UNREADABLE, now_ms, detail)
     history = await queries.history_of(submission.submission_id)(tx)
-    was = next(event["detail"][WAS] for event in reversed(history) if WAS in event["detail"])
-    return _follow(submission, State.PROMOTED, Reason(was), now_ms, detail)
+    return _follow(submission, State.PROMOTED, reason_without_bans(history), now_ms, detail)
 
 
 def _follow(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from gateway.ledger.moderation.bans import ACTOR, UNKNOWN, WAS
 from policies.vocabulary import REMARKS, Reason, State
 
 CaseEvent = Mapping[str, Any]
@@ -19,6 +20,34 @@ DAY_MS: Final = 86_400_000
 _JUDGES: Final = frozenset({"edge", "replay", "budget"})
 _NAMED_JUDGES: Final = ("moderator:", "server:")
 """The actors against whose decisions a player may appeal: not an operator, and no ban."""
+
+
+def without_bans(history: CaseHistory) -> CaseHistory:
+    """Return the events as they would be had nobody been banned.
+
+    A ban's own events are left out, and what was promoted under a ban is promoted.
+    """
+    events: list[CaseEvent] = []
+    for event in history:
+        to_state, reason = _meant(event)
+        if event["actor"] == ACTOR and reason != Reason.RECORD_UNREADABLE:
+            continue
+        from_state = events[-1]["to"] if events else event["from"]
+        events.append({**event, "from": from_state, "to": to_state, "reason": reason})
+    return events
+
+
+def _meant(event: CaseEvent) -> tuple[str, str]:
+    """Return state and reason that an event would have given had nobody been banned."""
+    if event["reason"] == Reason.BANNED:
+        return State.PROMOTED.value, event["detail"].get(WAS, UNKNOWN)
+    return event["to"], event["reason"]
+
+
+def reason_without_bans(history: CaseHistory) -> Reason:
+    """Return the reason that the submission would have had nobody been banned."""
+    events = reversed(without_bans(history))
+    return next(Reason(event["reason"]) for event in events if event["reason"] not in REMARKS)
 
 
 def standing_event(history: CaseHistory) -> CaseEvent:

@@ -60,7 +60,8 @@ MEANT = {
     "derived.trends._FORGET": ("scan", "a row for each slot of a board, when they are filled anew"),
     "derived.trends._PRUNE": ("range", PIECE_OF_SLOTS),
     **{f"moderation.bans._{what}[{order}]": ("sort", OF_ONE)
-       for what in ("COUNTING", "BANNED") for order in ("ascending", "descending", "newest")},
+       for what in ("COUNTING", "BANNED") for order in ("ascending", "descending", "newest")
+       if (what, order) != ("BANNED", "newest")},
     "moderation.bans._NEXT_END": ("scan", NEWEST),
     "leases._CLAIM": ("scan", LEASES),
     "leases._CLAIM_LANES": ("range scan", LEASES),
@@ -130,8 +131,8 @@ MEANT = {
     "standings.rollups._POINTS": ("sort", OF_ONE),
     **{f"standings.rollups._shares[{take},{order}]": ("sort", OF_ONE)
        for take in ("sum", "best", "count") for order in ("ascending", "descending")},
-    **{f"standings.folds._counting[{operator},{order}]": ("sort", OF_ONE)
-       for operator in ("best", "sum", "count") for order in ("ascending", "descending")},
+    **{f"standings.folds._counting[{operator},{order}{counts}]": ("sort", OF_ONE)
+       for operator in ("best", "sum", "count") for order in ("ascending", "descending") for counts in ("", ",banned")},
 }  # fmt: skip
 """What may be said against a plan, and why it is meant."""
 

@@ -15,6 +15,7 @@ import pkgutil
 import re
 import sqlite3
 from collections.abc import Iterator, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -83,11 +84,10 @@ def statements() -> dict[str, Query]:
             for key, query in _queries_in(value):
                 found.setdefault(id(query), (f"{module.__name__}.{name}{key}", query))
     named = dict(found.values())
-    for operator in Operator:
-        for order in SortOrder:
-            named[f"gateway.ledger.standings.folds._counting[{operator.value},{order.value}]"] = (
-                folds._counting(operator, order)
-            )
+    for operator, order, counts in product(Operator, SortOrder, ("", ",banned")):
+        named[f"gateway.ledger.standings.folds._counting[{operator.value},{order.value}{counts}]"] = (
+            folds._counting(operator, order, counts[1:] or "promoted")
+        )
     for take in (RollupTake.SUM, RollupTake.BEST, RollupTake.COUNT):
         for order in SortOrder:
             named[f"gateway.ledger.standings.rollups._shares[{take.value},{order.value}]"] = rollups._shares(

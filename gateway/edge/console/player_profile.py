@@ -75,6 +75,7 @@ async def ban(request: web.Request) -> web.Response:
         "code": form.get("code", ""),
         "note": form.get("note", "").strip(),
         "message": form.get("message", "").strip(),
+        "shadow": form.get("shadow") == "yes",
     }
     if scope in {"board", "family"}:
         body[scope] = name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -14,10 +15,11 @@ from gateway.edge.http.request import board_of, whole_number
 from gateway.edge.http.responses import entry_page, entry_read, json_bytes, standing_read
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reads.archive import archive_response, archived, is_archived
-from gateway.edge.reads.board_reader import SOURCE, SourcedPage
-from gateway.edge.reads.distribution_reader import ESTIMATED
+from gateway.edge.reads.board_reader import SOURCE, BoardReader, SourcedPage
+from gateway.edge.reads.distribution_reader import ESTIMATED, DistributionReader
 from gateway.edge.reads.filters import filter_of, filtered_around, filtered_page
 from gateway.edge.reads.history import instant_of, past_page
+from gateway.edge.reads.own_view import OwnReader, reader_for
 from gateway.edge.reads.page_cache import PAGES, CachedPage, Render, RenderedPage, revalidated
 from gateway.index.board_index import Cut
 from policies.choices import RankKind, WindowKind
@@ -58,8 +60,9 @@ async def list_entries(request: web.Request) -> web.Response:
     if (archive := await archived(edge, board, window)) is not None:
         final = await archive.page(start, count, ranks)
         return archive_response(request, final, final.revision)
-    render = partial(_page, edge, board, window, ranks, start, count)
-    return await pages.answer(request, remembered(request, board, window, render))
+    reader = await reader_for(request, board, window)
+    render = partial(_page, edge, reader, board, window, ranks, start, count)
+    return await pages.answer(request, remembered(request, board, window, render, reader))
 
 
 async def show_entry(request: web.Request) -> web.Response:
@@ -73,8 +76,9 @@ async def show_entry(request: web.Request) -> web.Response:
     if (archive := await archived(edge, board, window)) is not None:
         entry, revision = await archive.entry(player, ranks)
         return archive_response(request, entry, revision, {"Scoregate-Window": window})
-    render = partial(_entry, edge, board, window, ranks, player)
-    return await pages.answer(request, remembered(request, board, window, render))
+    reader = await reader_for(request, board, window)
+    render = partial(_entry, edge, reader, board, window, ranks, player)
+    return await pages.answer(request, remembered(request, board, window, render, reader))
 
 
 async def list_around(request: web.Request) -> web.Response:
@@ -93,12 +97,20 @@ async def list_around(request: web.Request) -> web.Response:
     if (archive := await archived(edge, board, window)) is not None:
         final = await archive.around(player, radius, ranks)
         return archive_response(request, final, final.revision)
-    render = partial(_neighbours, edge, board, window, ranks, player, radius)
-    return await pages.answer(request, remembered(request, board, window, render))
+    reader = await reader_for(request, board, window)
+    render = partial(_neighbours, edge, reader, board, window, ranks, player, radius)
+    return await pages.answer(request, remembered(request, board, window, render, reader))
 
 
-def remembered(request: web.Request, board: Board, window: str, render: Render) -> CachedPage:
-    """Cache the page of the request's target until its window ends; then the archive may have it."""
+def remembered(
+    request: web.Request, board: Board, window: str, render: Render, reader: BoardReader | None = None
+) -> CachedPage:
+    """Cache the page of the request's target until its window ends; then the archive may have it.
+
+    What only its reader may see is not cached.
+    """
+    if isinstance(reader, OwnReader):
+        return CachedPage(request.raw_path, board, window, render, own=reader.own)
     until_ms = window_named(board.policy, window).end_ms
     if board.final_from_ms is not None:
         until_ms = min(until_ms, request.app[EDGE].clock() + CLOSED_MS)
@@ -106,33 +118,42 @@ def remembered(request: web.Request, board: Board, window: str, render: Render) 
 
 
 async def _page(
-    edge: Edge, board: Board, window: str, ranks: RankKind, start: Cut | int, count: int
+    edge: Edge,
+    reader: BoardReader,
+    board: Board,
+    window: str,
+    ranks: RankKind,
+    start: Cut | int,
+    count: int,
 ) -> RenderedPage:
-    sourced = await edge.of(board).reader.page(window, start, count, ranks)
+    sourced = await reader.page(window, start, count, ranks)
     return _rendered(edge, board, window, ranks, sourced, start if isinstance(start, Cut) else None)
 
 
-async def _entry(edge: Edge, board: Board, window: str, ranks: RankKind, player: str) -> RenderedPage:
-    if (standing := await _below_head(edge, board, window, ranks, player)) is not None:
+async def _entry(
+    edge: Edge, reader: BoardReader, board: Board, window: str, ranks: RankKind, player: str
+) -> RenderedPage:
+    distributions = replace(edge.of(board).distributions, reader=reader)
+    if (standing := await _below_head(distributions, board, window, ranks, player)) is not None:
         return standing
-    sourced = await _around(edge, board, window, ranks, player, 0)
+    sourced = await _around(reader, window, ranks, player, 0)
     headers = {"Scoregate-Window": window} | sourced.headers
     [entry] = sourced.page.entries
-    position, is_from_index = await edge.of(board).distributions.position_of(window, entry, ranks)
+    position, is_from_index = await distributions.position_of(window, entry, ranks)
     body = json_bytes(entry_read(entry, position))
     return RenderedPage(body, headers, is_from_index=sourced.is_from_index and is_from_index)
 
 
 async def _below_head(
-    edge: Edge, board: Board, window: str, ranks: RankKind, player: str
+    distributions: DistributionReader, board: Board, window: str, ranks: RankKind, player: str
 ) -> RenderedPage | None:
     """Render the standing of a player below the exact ranks, from the ledger, with an estimated position."""
     if not board.policy.exact_ranks:
         return None
-    in_head = await edge.of(board).reader.around(window, player, 0, ranks)
+    in_head = await distributions.reader.around(window, player, 0, ranks)
     if in_head.page.entries or not in_head.is_from_index:
         return None
-    below = await edge.of(board).distributions.below_head(window, player)
+    below = await distributions.below_head(window, player)
     if below is None:
         return None
     standing, position = below
@@ -141,15 +162,19 @@ async def _below_head(
 
 
 async def _neighbours(
-    edge: Edge, board: Board, window: str, ranks: RankKind, player: str, radius: int
+    edge: Edge,
+    reader: BoardReader,
+    board: Board,
+    window: str,
+    ranks: RankKind,
+    player: str,
+    radius: int,
 ) -> RenderedPage:
-    return _rendered(edge, board, window, ranks, await _around(edge, board, window, ranks, player, radius))
+    return _rendered(edge, board, window, ranks, await _around(reader, window, ranks, player, radius))
 
 
-async def _around(
-    edge: Edge, board: Board, window: str, ranks: RankKind, player: str, radius: int
-) -> SourcedPage:
-    sourced = await edge.of(board).reader.around(window, player, radius, ranks)
+async def _around(reader: BoardReader, window: str, ranks: RankKind, player: str, radius: int) -> SourcedPage:
+    sourced = await reader.around(window, player, radius, ranks)
     if not sourced.page.entries:
         raise Problem(
             ProblemType.NOT_FOUND,

@@ -21,7 +21,9 @@ from multidict import CIMultiDict
 from gateway.edge.context import EDGE
 from gateway.edge.http.responses import JSON
 from gateway.edge.reads.board_reader import note_away
+from gateway.edge.reads.own_view import shadow_banned
 from gateway.edge.reads.staleness import is_behind
+from gateway.index.board_index import Entry
 from gateway.index.versions import Version, Versions
 from policies.errors import IndexUnavailable
 from policies.loader import Board
@@ -63,24 +65,37 @@ class _VersionedPage:
 
 
 class CachedPage:
-    """The page of one target: its window, its renderer, and when (Unix ms) the target changes its meaning."""
+    """The page of one target: its window, its renderer, and when (Unix ms) the target changes its meaning.
 
-    def __init__(self, target: str, board: Board, window: str, render: Render, until_ms: int) -> None:
+    One with an entry that only its reader sees, the reader's `own`, is in no cache.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        board: Board,
+        window: str,
+        render: Render,
+        until_ms: int = FOREVER_MS,
+        *,
+        own: Entry | None = None,
+    ) -> None:
         self.board = board
         self.window = window
         self.render = render
         self.until_ms = until_ms
         self.latest: _VersionedPage | None = None
         self.rendering: tuple[Version, asyncio.Task[_VersionedPage | RenderedPage]] | None = None
-        self.is_in_cache = True
+        self.is_in_cache = own is None
+        self._hidden = 0 if own is None else 1
         # Other software or another policy may render it differently under the same version.
-        facts = f"{_SOFTWARE}\n{board.digest}\n{window}\n{target}"
+        facts = f"{_SOFTWARE}\n{board.digest}\n{window}\n{target}" + (f"\n{own}" if own else "")
         self._stem = hashlib.blake2b(facts.encode(), digest_size=6).hexdigest()
         self._own_bytes = _OVERHEAD_BYTES + len(target) + _size_of(board)
 
     def tag(self, version: Version) -> str:
         """Return the entity tag of the page under a version."""
-        return f'"{self._stem}-{version.name}-{version.total}"'
+        return f'"{self._stem}-{version.name}-{version.total + self._hidden}"'
 
     @property
     def size_bytes(self) -> int:
@@ -105,12 +120,14 @@ class PageCache:
         self._pages: OrderedDict[str, CachedPage] = OrderedDict()
 
     async def page_of(self, request: web.Request) -> CachedPage | None:
-        """Return the page of the request's target, if the target still means it.
+        """Return the page of the request's target, if the target still means it to who sent the request.
 
         Raises LedgerUnavailable if a family's board has to be read again, and cannot be.
         """
         target = request.raw_path
         page = self._pages.get(target)
+        if page is not None and shadow_banned(request, page.board.name):
+            return None
         while page is not None and not await _is_current(request, page):
             if page.is_in_cache:
                 self._forget(target)

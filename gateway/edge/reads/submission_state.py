@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from aiohttp import web
@@ -19,9 +20,11 @@ from gateway.edge.http.responses import (
     submission_status,
 )
 from gateway.edge.problems import Problem, ProblemType
+from gateway.edge.reads.own_view import reader_for
 from gateway.edge.wire.moderation_decisions import AppealShown, QuestionShown
 from gateway.ledger import queries
 from gateway.ledger.judgement import reveals
+from gateway.ledger.moderation.bans import bans_of, is_shadow
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.records import StoredSubmission
 from gateway.runtime.clock import rfc3339
@@ -32,9 +35,14 @@ from gateway.settlement.case_history import (
     message_to_player,
     newest_appeal,
     open_question,
+    reason_without_bans,
+    without_bans,
 )
 from policies.loader import Board
 from policies.vocabulary import Reason, State
+
+BANS: Final = 100
+"""Bans of a player that are looked at, the newest."""
 
 _WITH_CASES: Final = frozenset({State.HELD, State.REJECTED, State.REVOKED})
 _TOLD: Final = frozenset({Reason.APPROVED, Reason.REINSTATED, Reason.APPEAL_GRANTED})
@@ -49,18 +57,34 @@ async def show_submission(request: web.Request) -> web.Response:
     if submission is None or not may_see(submission):
         raise Problem(ProblemType.NOT_FOUND, "you have no such submission")
     board = await edge.catalogue.board(submission.board)
-    rank = await _rank(edge, board, submission)
+    if submission.reason is Reason.BANNED and not has_credential(request):
+        submission = await _to_its_player(edge, submission)
+    rank = await _rank(request, board, submission)
     divergent_tick = await _divergent_tick(edge, board, submission)
     reveal_by_ms = await _reveal_by_ms(edge, submission)
     case = await _case(edge, board, submission)
     return json_response(submission_status(submission, rank, divergent_tick, reveal_by_ms, case))
 
 
+async def _to_its_player(edge: Edge, submission: StoredSubmission) -> StoredSubmission:
+    """Return a submission that a ban revokes; as if it counted, if its player must not notice the ban."""
+    # The ledger says so: this edge may not have heard of the ban yet.
+    stored = await edge.ledger.read(bans_of(submission.player, count=BANS), ReadKind.PLAYERS)
+    if not is_shadow(stored, submission.board):
+        return submission
+    history = await edge.ledger.read(queries.history_of(submission.submission_id), ReadKind.PLAYERS)
+    return replace(submission, state=State.PROMOTED, reason=reason_without_bans(history))
+
+
 async def _case(edge: Edge, board: Board | None, submission: StoredSubmission) -> PlayersCase:
     """Return what the player sees of the case; nothing while no moderator can have said anything."""
     if board is None or (submission.state not in _WITH_CASES and submission.reason not in _TOLD):
         return NO_CASE
-    history = await edge.ledger.read(queries.history_of(submission.submission_id), ReadKind.PLAYERS)
+    history: CaseHistory = await edge.ledger.read(
+        queries.history_of(submission.submission_id), ReadKind.PLAYERS
+    )
+    if submission.reason is not Reason.BANNED:
+        history = without_bans(history)
     return PlayersCase(
         message_to_player(history), _question(history), _appeal(history, board, now_ms=edge.clock())
     )
@@ -103,11 +127,12 @@ async def _reveal_by_ms(edge: Edge, submission: StoredSubmission) -> int | None:
     return commitment.due_at_ms if commitment else None
 
 
-async def _rank(edge: Edge, board: Board | None, submission: StoredSubmission) -> int | None:
+async def _rank(request: web.Request, board: Board | None, submission: StoredSubmission) -> int | None:
     """Return the all-time rank of a promoted submission's player, None without one that is known now."""
+    edge = request.app[EDGE]
     if submission.state is not State.PROMOTED or board is None or await edge.outdated.has(board.name):
         return None
-    reader = edge.of(board).reader
+    reader = await reader_for(request, board, "alltime")
     try:
         kind = reader.index.ranking.policy.ranks[0]
         page, _ = await reader.around("alltime", submission.player, 0, kind)

@@ -20,7 +20,7 @@ class NewBan(Body):
     """A ban of a player on a board, on all boards of a family, or without either everywhere.
 
     Sending the same operation id again is safe. It lasts `until` (RFC 3339), or for good.
-    The player reads `message`.
+    The player reads `message`. With `shadow` the player must not notice, so there is none.
     """
 
     operation: OperationId
@@ -30,9 +30,12 @@ class NewBan(Body):
     code: Annotated[BanCode, Field(strict=False)]
     note: Note = ""
     message: Message = ""
+    shadow: bool = False
 
     @model_validator(mode="after")
     def _one_scope(self) -> Self:
+        if self.shadow and self.message:
+            raise ValueError("a player must not notice a shadow ban; leave the message out")
         if self.board is not None and self.family is not None:
             raise ValueError("a ban is on a board or on a family; without both it is everywhere")
         return self
@@ -41,6 +44,7 @@ class NewBan(Body):
 class BanShown(Answer):
     """A ban as moderators see it. Both `board` and `family` are null for one on all boards.
 
+    `shadow` tells that its player must not notice.
     `followed` is how many submissions were taken off, or came back after `lifted_at`; `is_settled` is false
     while a steward goes on.
     """
@@ -49,6 +53,7 @@ class BanShown(Answer):
     player: PlayerId
     board: str | None
     family: str | None
+    shadow: bool
     code: str
     note: str
     message: str

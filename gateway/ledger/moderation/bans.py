@@ -6,6 +6,7 @@ lifts those whose time is over.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,16 +18,22 @@ from gateway.runtime.telemetry import label_of
 from policies.choices import Operator
 from policies.fields import SortOrder
 from policies.model import Policy
-from policies.vocabulary import State
+from policies.vocabulary import Reason, State
 
 EVERYWHERE: Final = ""
 """The scope of a ban on all boards."""
+
+ACTOR: Final = "ban"
+"""The actor of the revocations and reinstatements: the event of the ban names who decided on it."""
 
 BAN: Final = "ban"
 """The key of a ban's id in the details of events."""
 
 WAS: Final = "was"
 """The key, in the detail of a revocation by a ban, of the reason for which the submission would count."""
+
+UNKNOWN: Final = Reason.REINSTATED.value
+"""The reason for which a submission counts if the event that kept it cannot be read any more."""
 
 PAGE: Final = 250
 """Submissions of a player that one read looks at."""
@@ -184,6 +191,17 @@ class Ban:
     def is_in_force(self) -> bool:
         """Return whether the ban has not been lifted."""
         return self.lifted_at_ms is None
+
+
+def is_shadow(stored: Sequence[Ban], board: str) -> bool:
+    """Return whether a player, who has these bans, must not notice that one keeps them off a board.
+
+    Those in force decide, and none of them may be open. If none is, the one that was lifted last decides.
+    """
+    covering = [ban for ban in stored if ban.covers(board)]
+    last = max(covering, key=lambda ban: ban.changed_seq, default=None)
+    deciding = [ban for ban in covering if ban.is_in_force] or ([last] if last else [])
+    return bool(deciding) and all(ban.is_shadow for ban in deciding)
 
 
 def _ban(row: Row) -> Ban:

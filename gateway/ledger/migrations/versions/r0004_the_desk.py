@@ -354,6 +354,13 @@ def upgrade() -> None:
         sqlite_where=_IS_BANNED,
         postgresql_where=_IS_BANNED,
     )
+    op.create_index(
+        "submissions_banned_of_player",
+        "submissions",
+        ["player", "board", "achieved_at_ms"],
+        sqlite_where=_IS_BANNED,
+        postgresql_where=_IS_BANNED,
+    )
     dialect = op.get_context().dialect.name
     op.get_bind().exec_driver_sql(_OPEN_CASES.format(label=_LABELS[dialect]))
     op.get_bind().exec_driver_sql(_COUNT_CASES)

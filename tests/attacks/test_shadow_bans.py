@@ -1,0 +1,183 @@
+"""Shadow bans: their player sees themselves wherever their own token reads, and nobody else does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.runtime.clock import rfc3339
+from gateway.runtime.settings import Settings
+from policies.errors import LedgerUnavailable
+from policies.vocabulary import State
+from tests.attacks.test_bans import ban, path_of, state_of, unban
+from tests.support.attack import accept, honest
+from tests.support.desk import player_of, submitted
+from tests.support.harness import Answer, Harness, free_port
+from tests.support.policies import a_policy, arcade_policy, write_policies
+from tests.support.valkey import ValkeyServer
+
+BOARD = "/v1/boards/sprint"
+KINDS = ("alltime", "daily", "weekly")
+FIELDS = ("Cache-Control", "Vary", "Scoregate-Window")
+
+
+@pytest.fixture
+def settings(tmp_path: Path, valkey: ValkeyServer) -> Settings:
+    boards = (arcade_policy(), a_policy("sprint", windows=list(KINDS), ranks=["sparse", "unique"]))
+    folder = write_policies(tmp_path / "policies", *boards)
+    bind = f"127.0.0.1:{free_port()}"
+    return Settings(data_dir=tmp_path / "data", policies_dir=folder, redis_url=valkey.url, bind=bind)
+
+
+async def a_board(harness: Harness) -> tuple[str, str, str, str]:
+    """Token, id and best run of a player between two others; and the id of the one behind."""
+    token = await harness.new_player("Ada")
+    own = harness.edge.tokens.check(token, now_s=0).subject  # type: ignore[union-attr]
+    first, last = await player_of(harness, "Bob"), await player_of(harness, "Cyd")
+    best = ""
+    for player, score in ((first, 300), (own, 150), (own, 200), (last, 100)):
+        run = await submitted(harness, player, score, board="sprint", state=State.PROMOTED)
+        best = run if score == 200 else best
+    await harness.edge.index.drained()
+    return token, own, best, last
+
+
+def reads(own: str, other: str) -> list[str]:
+    """What a player may read of a board with their token."""
+    return [
+        *(f"{BOARD}/entries?window={kind}" for kind in KINDS),
+        f"{BOARD}/entries?offset=1&limit=1",
+        f"{BOARD}/entries?offset=2&limit=1",
+        *(f"{BOARD}/entries/{own}?window={kind}" for kind in KINDS),
+        f"{BOARD}/entries/{other}",
+        f"{BOARD}/entries/{own}/around?radius=1",
+        f"{BOARD}/entries/{other}/around?radius=0",
+    ]
+
+
+def tagless(answer: Answer) -> Any:
+    """All that a player can tell an answer by, but for a tag, which changes as the board does."""
+    entries = answer.body.get("entries", [])
+    shown = answer.body | {
+        "next": bool(answer.body.get("next")),
+        "previous": bool(answer.body.get("previous")),
+    }
+    return answer.status, shown, len(entries), [answer.headers.get(name) for name in FIELDS]
+
+
+async def test_a_shadow_banned_player_notices_nothing_and_is_seen_by_nobody(harness: Harness):
+    """Every read with their token is as before, its fields too; all others are as without them; until the end."""
+    token, own, best, last = await a_board(harness)
+    stranger = await harness.new_player("Dan")
+    paths = [*reads(own, last), f"/v1/submissions/{best}"]
+    before = [tagless(await harness.get(path, token)) for path in paths]
+    assert {200} == {answer[0] for answer in before}
+    public = [(await harness.get(path)).raw for path in paths[:-1]]
+
+    made = await ban(harness, own, board="sprint", shadow=True, message="")
+    assert (201, True, 2) == (made.status, made.body["shadow"], made.body["followed"])
+    after = [tagless(await harness.get(path, token)) for path in paths]
+    assert before == after
+    for path in reads(own, last):
+        for answer in (await harness.get(path), await harness.get(path, stranger)):
+            assert own not in answer.raw.decode() or (answer.status, own in path) == (404, True)
+    assert 2 == (await harness.get(f"{BOARD}/entries")).body["total"]
+    assert [1, 2] == [each["rank"] for each in (await harness.get(f"{BOARD}/entries")).body["entries"]]
+    assert before == [tagless(await harness.get(path, token)) for path in paths]  # whoever read in between
+
+    await unban(harness, own, made.body["ban"])
+    assert before == [tagless(await harness.get(path, token)) for path in paths]
+    assert public == [(await harness.get(path)).raw for path in paths[:-1]]
+
+
+async def test_a_shadow_banned_player_plays_on_and_sees_each_new_run_count(harness: Harness):
+    """It is answered as ever, shown as promoted with its rank, and counts once the ban is lifted."""
+    token, own, _, _ = await a_board(harness)
+    made = (await ban(harness, own, shadow=True, message="")).body["ban"]
+    run = await harness.open_run(token, board="sprint")
+    await accept(harness, honest(harness, run, {"score": 250, "ticks": 60}))
+    held = await harness.get(f"/v1/submissions/{run.id}", token)
+    assert "held" == held.body["state"]
+    told = {"code": "plausible", "message": "well done"}
+    await harness.post(f"/v1/moderation/cases/{run.id}/approve", told, harness.moderator())
+    seen = (await harness.get(f"/v1/submissions/{run.id}", token)).body
+    assert ("promoted", None, 2, "well done") == (
+        seen["state"],
+        seen["reason"],
+        seen["rank"],
+        seen["message"],
+    )
+    assert None is seen["appeal"]
+    refused = await harness.post(f"/v1/submissions/{run.id}/appeal", {"text": "why"}, token)
+    assert (409, "state-conflict") == (refused.status, refused.problem)
+    page = await harness.get(f"{BOARD}/entries", token)
+    assert [300, 250, 100] == [each["score"] for each in page.body["entries"]]
+    assert ("revoked", "banned") == await state_of(harness, run)
+    await unban(harness, own, made)
+    assert seen == (await harness.get(f"/v1/submissions/{run.id}", token)).body
+    assert page.body["entries"] == (await harness.get(f"{BOARD}/entries")).body["entries"]
+
+
+async def test_no_cache_mixes_what_is_shown_with_a_token_and_without(harness: Harness):
+    """A tag of one answer never confirms the other, and caches are told to keep them apart."""
+    token, own, _, _ = await a_board(harness)
+    path = f"{BOARD}/entries"
+    public = await harness.get(path)
+    assert ("public, max-age=0, must-revalidate", "Authorization") == tuple(
+        public.headers[name] for name in ("Cache-Control", "Vary")
+    )
+    with_token = await harness.get(path, token)
+    assert (public.headers["ETag"], "private, max-age=0, must-revalidate") == tuple(
+        with_token.headers[name] for name in ("ETag", "Cache-Control")
+    )
+    await ban(harness, own, shadow=True, message="")
+    tags = [(await harness.get(path, who)).headers["ETag"] for who in (token, None)]
+
+    async def asked(who: str | None, tag: str) -> int:
+        headers = {"If-None-Match": tag} | ({"Authorization": f"Bearer {who}"} if who else {})
+        async with harness.session.get(harness.url + path, headers=headers) as response:
+            return response.status
+
+    assert [304, 200] == [await asked(token, tag) for tag in tags]
+    assert [200, 304] == [await asked(None, tag) for tag in tags]
+    assert 200 == await asked(token, public.headers["ETag"])
+
+
+async def test_open_bans_hide_no_shadow_and_a_shadow_takes_no_message(harness: Harness):
+    """Of both, the open one decides; a player who is told of a ban would notice it."""
+    token, own, best, _ = await a_board(harness)
+    told = await ban(harness, own, shadow=True)
+    assert (422, "schema-violation") == (told.status, told.problem)
+    shadow = await ban(harness, own, shadow=True, message="")
+    other = await ban(harness, own, shadow=False, message="")
+    assert (422, "idempotency-mismatch") == (other.status, other.problem)
+    until = rfc3339(harness.clock() + 60_000)
+    await ban(harness, own, operation="ban-2", board="sprint", until=until)
+    refused = await harness.post(f"{BOARD}/runs", {"build": "arcade-1"}, token)
+    assert (403, "player-banned") == (refused.status, refused.problem)
+    assert 404 == (await harness.get(f"{BOARD}/entries/{own}", token)).status
+    state = (await harness.get(f"/v1/submissions/{best}", token)).body
+    assert ("revoked", "moderation") == (state["state"], state["reason"])
+    [listed] = [
+        each for each in (await harness.get(path_of(own), harness.moderator())).body["bans"] if each["shadow"]
+    ]
+    assert shadow.body["ban"] == listed["ban"]
+    trail = (await harness.get("/v1/moderation/trail", harness.moderator())).body["events"]
+    assert [False, True] == [each["detail"]["is_shadow"] for each in trail if each["reason"] == "banned"]
+
+
+async def test_without_the_ledger_an_own_view_is_the_one_of_all(harness: Harness, monkeypatch: Any):
+    """The index still answers; nothing fails for the sake of a ban."""
+    token, own, _, last = await a_board(harness)
+    await ban(harness, own, shadow=True, message="")
+    paths = [path for path in reads(own, last) if f"/{own}" not in path]
+
+    async def away(*_: Any) -> Any:
+        raise LedgerUnavailable("away")
+
+    monkeypatch.setattr(type(harness.edge.ledger), "read", away)
+    answers = [await harness.get(path, token) for path in paths]
+    assert {200} == {answer.status for answer in answers}
+    assert not [answer for answer in answers if own in answer.raw.decode()]

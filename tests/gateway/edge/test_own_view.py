@@ -1,0 +1,139 @@
+"""A shadow-banned player's view of a board is that of a twin where nobody was banned; to others the player is absent."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from redis.asyncio import Redis
+
+from gateway.edge.reads.board_reader import IS_AWAY, BoardReader
+from gateway.edge.reads.own_view import OwnReader, own_entry
+from gateway.index.board_index import BoardIndex, Cut, Page
+from gateway.ledger.standings.folds import standing_without_bans
+from policies.choices import RankKind, WindowKind
+from policies.loader import Board
+from policies.windows import window_at, window_named
+from tests.gateway.test_bans import DAY_MS, Game, _turns
+from tests.support import boards
+from tests.support.banning import a_ban
+from tests.support.ledger import NOON_MS
+from tests.support.thorough import examples
+
+OWN = "ada"
+WHO = ("abe", OWN, "bob", "cyd", "dan", "eve")
+
+
+@lru_cache(maxsize=32)
+def tracks(operator: str, order: str, tie_break: str) -> dict[str, Board]:
+    ties: dict[str, Any] = {
+        "first": {},
+        "fields": {"tie_break": "fields", "tie_fields": [{"stat": "moves"}]},
+        "composite": {"tie_break": "composite", "tie_resolution_ms": 60_000},
+    }
+    kinds = {"windows": ["alltime", "daily", "weekly"], "ranks": ["unique", "sparse", "dense"]}
+    with tempfile.TemporaryDirectory() as folder:
+        score = {"minimum": -1000, "maximum": 1000}
+        track = boards.board(
+            Path(folder), operator=operator, order=order, score=score, **kinds, **ties[tie_break]
+        )
+    policy = track.policy.model_copy(update={"board": "track.a"})
+    return {"track.a": dataclasses.replace(track, policy=policy)}
+
+
+RULES = [
+    *((operator, "first") for operator in ("best", "latest", "sum", "count")),
+    *((operator, tie_break) for operator in ("best", "latest") for tie_break in ("fields", "composite")),
+]
+RUNS = st.lists(
+    st.tuples(st.sampled_from(WHO), st.integers(-2, 2), st.integers(0, 1), st.integers(0, 1)),
+    min_size=1,
+    max_size=16,
+)
+
+
+def played(board: dict[str, Board], runs: list[tuple[str, int, int, int]], absent: str = "") -> Game:
+    game = Game(board)
+    for player, score, day, moves in runs:
+        if player == absent:
+            game.runs[f"run{len(game.runs)}"] = board["track.a"]  # so that other runs have the same names
+        else:
+            game.decide(game.play("track.a", player, score, day, moves), *_turns["verify"])
+    return game
+
+
+def reader_of(game: Game, own: str = "", window: str = "") -> BoardReader:
+    board = game.tracks["track.a"]
+    index, ledger = BoardIndex(Redis(), board.ranking), game.books
+    if own:
+        work = standing_without_bans(board.ranking, own, window_named(board.policy, window))
+        if standing := game.books.do(work):
+            return OwnReader(index, ledger, own_entry(board.ranking, standing))  # type: ignore[arg-type]
+    return BoardReader(index, ledger)  # type: ignore[arg-type]
+
+
+def seen(page: Page) -> tuple[Any, ...]:
+    """A page without the places, which have the numbers of a ledger's events."""
+    return page.total, page.ahead, [dataclasses.astuple(entry)[:-1] for entry in page.entries]
+
+
+async def everything(reader: BoardReader, window: str, kind: RankKind) -> Any:
+    IS_AWAY.set(True)  # the ledger answers
+    return seen((await reader.page(window, 0, 100, kind)).page)
+
+
+async def views(reader: BoardReader, window: str, kind: RankKind) -> list[Any]:
+    """All that can be read of a window: pages of every size from everywhere, both ways, and everybody's neighbours."""
+    IS_AWAY.set(True)
+    whole = (await reader.page(window, 0, 100, kind)).page
+    pages = [seen(whole)]
+    for count in (1, 3):
+        pages += [seen((await reader.page(window, first, count, kind)).page) for first in range(8)]
+        for entry in whole.entries:
+            for is_behind, is_included in ((True, False), (True, True), (False, False), (False, True)):
+                cut = Cut(entry.place, is_behind, is_included)
+                pages.append(seen((await reader.page(window, cut, count, kind)).page))
+    for radius in (0, 2):
+        for player in (*WHO, "nobody"):
+            around = (await reader.around(window, player, radius, kind)).page
+            pages.append(seen(around) if around.entries else (around.total,))
+    return pages
+
+
+@settings(max_examples=examples(25))
+@given(
+    runs=RUNS,
+    rule=st.sampled_from(RULES),
+    order=st.sampled_from(["ascending", "descending"]),
+    kind=st.sampled_from(list(RankKind)),
+    window_kind=st.sampled_from([WindowKind.ALLTIME, WindowKind.DAILY, WindowKind.WEEKLY]),
+    day=st.integers(0, 1),
+    later=st.booleans(),
+)
+def test_the_banned_see_what_they_would_and_others_see_them_nowhere(
+    runs: list[tuple[str, int, int, int]],
+    rule: tuple[str, str],
+    order: str,
+    kind: RankKind,
+    window_kind: WindowKind,
+    day: int,
+    later: bool,
+):
+    """With a run that is verified under the ban too; in windows of each kind, for all rules of order."""
+    operator, tie_break = rule
+    board = tracks(operator, order, tie_break)
+    banned, twin, without = played(board, runs), played(board, runs), played(board, runs, absent=OWN)
+    asyncio.run(banned.bench.ban(a_ban("one", OWN, is_shadow=True)))
+    for game in (banned, twin) if later else ():
+        game.decide(game.play("track.a", OWN, 1, 0), *_turns["verify"])
+    window = window_at(board["track.a"].policy, window_kind, NOON_MS + day * DAY_MS).name
+    own = asyncio.run(views(reader_of(banned, OWN, window), window, kind))
+    assert own == asyncio.run(views(reader_of(twin), window, kind))
+    everybody = [asyncio.run(everything(reader_of(game), window, kind)) for game in (banned, without)]
+    assert everybody[0] == everybody[1]
