@@ -12,6 +12,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
 from gateway.runtime.settings import Settings
+from gateway.settlement.settle import Decision, settle
 from policies.vocabulary import Reason, State
 from tests.browser.audit import faults
 from tests.browser.conftest import PATIENCE_MS
@@ -34,6 +35,10 @@ SMALL_TARGETS = """() => [...document.querySelectorAll("a, button, summary, sele
   .filter(([, box]) => box.width && (box.height < 23.9 || box.width < 23.9) && box.height > 1)
   .map(([html]) => html)"""
 
+
+SOON = """const wait = setTimeout.bind(globalThis);
+globalThis.setTimeout = (then, ms, ...rest) => wait(then, ms === 20_000 ? 200 : ms, ...rest);"""
+"""Twenty seconds that are a fifth of one."""
 
 OPEN_ALL = """() => document.querySelectorAll("main details").forEach((each) => { each.name = ""; each.open = true; })"""
 
@@ -329,13 +334,46 @@ async def test_a_run_is_watched_in_its_case(desk: Desk, sits: Any):
     assert PHONE["width"] >= await phone.evaluate(WIDTH)
 
 
-async def test_the_rows_are_read_again_and_the_focus_stays(desk: Desk, sits: Any):
-    """A case that came meanwhile is in the queue without a reload, and whoever was on a row still is."""
-    first = await desk.case("Vega", 3_330)
-    page = await sits()
+async def test_the_queue_is_live_and_no_row_goes_from_under_the_keyboard(desk: Desk, sits: Any):
+    """A case that comes is shown at once. One that is settled while somebody is on its row stays until they leave it."""
+    first, third = await desk.case("Vega", 3_330), await desk.case("Vega", 3_350)
+    page, state = await sits(), "[data-live-state]"
     await page.goto("/console/queue?player=" + desk.players["Vega"])
+    await expect(page.locator(state)).to_have_text("Live")
     await page.focus(f"#case-{first}")
     second = await desk.case("Vega", 3_340)
-    await page.evaluate("htmx.trigger('#rows', 'queue-changed')")
     await expect(page.locator(f"#case-{second}")).to_have_text("Vega")
     await expect(page.locator(f"#case-{first}")).to_be_focused()
+    for gone in (third, first):
+        await settled(desk, gone)
+    await expect(page.locator(state)).to_contain_text("This case is settled: as of")
+    await expect(page.locator(f"#case-{first}")).to_be_focused()
+    await page.focus("h1 ~ * button, header a")
+    await expect(page.locator(state)).to_have_text("Live")
+    assert [f"case-{second}"] == await page.locator("[data-item]").evaluate_all(
+        "all => all.map(({ id }) => id)"
+    )
+
+
+async def test_a_queue_without_a_stream_is_read_every_so_often_and_says_when_it_is_not(desk: Desk, sits: Any):
+    """Every 20 seconds; when that fails too, the page says as of when its rows are, and goes on trying."""
+    await desk.case("Deneb", 3_330)
+    page, state = await sits(forgiven=("ERR_FAILED", "Failed to fetch")), "[data-live-state]"
+    await page.add_init_script(SOON)
+    await page.route("**/queue/live", lambda route: route.abort())
+    await page.goto("/console/queue?player=" + desk.players["Deneb"])
+    await expect(page.locator(state)).to_have_text("Read every 20 s")
+    second = await desk.case("Deneb", 3_340)
+    await expect(page.locator(f"#case-{second}")).to_have_text("Deneb")
+    await page.route("**/console/queue*", lambda route: route.abort())
+    await expect(page.locator(state)).to_contain_text("Not read: as of")
+    await page.unroute("**/console/queue*")
+    await expect(page.locator(state)).to_have_text("Read every 20 s")
+
+
+async def settled(desk: Desk, case: str) -> None:
+    """A case that somebody else rejected."""
+    edge, state = desk.harness.edge, State.REJECTED
+    reason = Reason.REJECTED_BY_MODERATOR
+    gone = Decision(case, state, "moderator:jo", reason, desk.harness.clock(), frozenset({State.HELD}))
+    await settle(edge.ledger, edge.index, edge.catalogue.of_files["arcade"], [gone])

@@ -77,7 +77,6 @@ async def show_queue_page(request: web.Request) -> web.Response:
         query=urlencode(filters),
         own_query=urlencode({**filters, **({"cursor": cursor} if cursor else {})}),
         counts=await queue_counts(edge, moderator),
-        live="",
         next_query=urlencode({**filters, "cursor": shown.next}) if shown.next else "",
         is_first=not cursor,
         ages=AGES,

@@ -161,7 +161,7 @@ const begin = () => {
   addEventListener("online", showConnection);
   addEventListener("offline", showConnection);
   drawPlots();
-  listenToQueue(notify);
+  listenToQueue();
 };
 
 begin();
