@@ -26,6 +26,9 @@ TEMPLATES: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Messages to players that every board has, unless its policy has another text under the same name."""
 
+OWN_WORDS: Final = "own"
+"""What a message is called that is no template: no template may have the name."""
+
 MESSAGE_LENGTH: Final = 500
 """Most characters of a message to a player."""
 
@@ -74,6 +77,13 @@ class Moderation(PolicySection):
             raise SettingRefused("each code may be named once for a kind of decision, and not as one of ours")
         return codes
 
+    @field_validator("templates")
+    @classmethod
+    def _named_otherwise(cls, templates: dict[str, str]) -> dict[str, str]:
+        if OWN_WORDS in templates:
+            raise SettingRefused(f"`{OWN_WORDS}` stands for a message in a moderator's own words")
+        return templates
+
     def codes_of(self, kind: DecisionKind) -> dict[str, DecisionCode]:
         """Return the reasons for a kind of decision: those of every board, and the studio's own."""
         own = {
@@ -84,6 +94,11 @@ class Moderation(PolicySection):
     def message_of(self, message: str) -> str:
         """Return the text of a message to a player: that of a template, or what was written."""
         return self.all_templates.get(message, message)
+
+    def template_of(self, message: str) -> str | None:
+        """Return the name of the template that a message names or repeats, None if it is neither."""
+        found = (name for name, text in self.all_templates.items() if message in (name, text))
+        return next(found, None)
 
     @property
     def all_templates(self) -> dict[str, str]:

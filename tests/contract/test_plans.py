@@ -127,6 +127,7 @@ MEANT = {
     "derived.folded_rules._OF_OTHER_RULE": ("coarse", "a steward's, of a board whose policy has another rule"),
     "derived.lane_positions._OF_CONSUMER": ("coarse", "a row for each lane, when a consumer begins"),
     "derived.log._BOARDS": ("range sort", SPAN),
+    "derived.log._BY_MODERATORS": ("range", SPAN),
     "standings.rollups._PLAYERS": ("coarse range sort", OPERATORS),
     "standings.rollups._POINTS": ("sort", OF_ONE),
     **{f"standings.rollups._shares[{take},{order}]": ("sort", OF_ONE)

@@ -47,6 +47,7 @@ OF_EVERY_BOARD = {
     "derived.achievements._OF_PLAYER": "a player's achievements, wherever they are",
     "derived.counts._FORGET": "all boards are counted anew",
     "derived.log._AFTER": "the log of all boards, in its order",
+    "derived.log._BY_MODERATORS": "the log of all boards, in its order",
     "derived.log._POSITIONS": "how far each policy file was seen",
     "derived.lane_positions._OF_CONSUMER": "the positions of one consumer in all lanes",
     "derived.log._BOARDS": "the log of all boards, which it tells apart",

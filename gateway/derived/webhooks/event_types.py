@@ -80,14 +80,18 @@ def achievement_reached(reached: Achievement) -> WebhookEvent:
     return _event(EventType.ACHIEVEMENT_REACHED, reached.board, reached.at_ms, data, *key)
 
 
-def submission_decided(event: LoggedEvent) -> WebhookEvent:
-    """Build the event of a decided submission. Its reason is the coarse class that the player sees."""
+def submission_decided(event: LoggedEvent, message: str | None = None) -> WebhookEvent:
+    """Build the event of a decided submission. Its reason is the coarse class that the player sees.
+
+    `message` is the class of what a moderator told the player, which under a ban is nothing.
+    """
     return _of_submission(
         EventType.SUBMISSION_DECIDED,
         event,
         state=event.to_state.value,
         was_state=event.from_state.value,
         reason=event.reason.player_class,
+        message=None if event.reason is Reason.BANNED else message,
     )
 
 
@@ -101,7 +105,7 @@ def case_held(event: LoggedEvent) -> WebhookEvent:
     return _of_submission(EventType.CASE_HELD, event, reason=event.reason.value)
 
 
-def _of_submission(kind: EventType, event: LoggedEvent, **facts: str) -> WebhookEvent:
+def _of_submission(kind: EventType, event: LoggedEvent, **facts: str | None) -> WebhookEvent:
     subject = {
         "board": event.board,
         "submission": event.submission_id,
@@ -111,12 +115,12 @@ def _of_submission(kind: EventType, event: LoggedEvent, **facts: str) -> Webhook
     return _event(kind, event.board, event.at_ms, {**subject, **facts, "seq": event.seq}, event.seq)
 
 
-def events_of(event: LoggedEvent) -> Iterator[WebhookEvent]:
+def events_of(event: LoggedEvent, message: str | None = None) -> Iterator[WebhookEvent]:
     """Build the events of what was decided on a submission or appealed; none for anything else."""
     if event.reason is Reason.APPEALED:
         yield submission_appealed(event)
     elif event.to_state in DECIDED and event.reason not in REMARKS:
-        yield submission_decided(event)
+        yield submission_decided(event, message)
         if event.to_state is State.HELD:
             yield case_held(event)
 

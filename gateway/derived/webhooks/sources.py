@@ -9,7 +9,7 @@ from gateway.derived.followers import standings_since
 from gateway.derived.webhooks.event_types import events_of, rank_changed, standing_changed
 from gateway.index.feed.consumer_group import Mutation
 from gateway.ledger.derived import webhooks
-from gateway.ledger.derived.log import LoggedEvent
+from gateway.ledger.derived.log import LoggedEvent, messages_of
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.transaction import Transaction
 from gateway.runtime.clock import Clock
@@ -64,5 +64,6 @@ class DecisionEvents:
 
     async def apply(self, tx: Transaction, events: Sequence[LoggedEvent]) -> None:
         """Queue the events that webhooks subscribe to."""
-        news = chain.from_iterable(map(events_of, events))
+        messages = await messages_of(events)(tx)
+        news = chain.from_iterable(events_of(event, messages.get(event.seq)) for event in events)
         await webhooks.queue(tx, news, now_ms=self._clock())

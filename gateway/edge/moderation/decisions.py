@@ -116,7 +116,7 @@ def detail_of(moderation: Moderation, asked: RequestedDecision) -> dict[str, Any
     if body.code == QUESTION and kind is DecisionKind.HOLD and body.message is None:
         raise Problem(ProblemType.SCHEMA_VIOLATION, "message: a question needs one")
     message = None if body.message is None else moderation.message_of(body.message)
-    template = body.message if body.message in moderation.all_templates else None
+    template = None if body.message is None else moderation.template_of(body.message)
     return {
         "decision": kind.value,
         "code": body.code,

@@ -5,16 +5,18 @@ On either database, sequence numbers follow the order of commits, so no event ev
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import bindparam, func, literal_column, select
+import orjson
+from sqlalchemy import bindparam, func, literal_column, select, text
 from sqlalchemy.dialects.postgresql import insert
 
 from gateway.ledger.queries import newest_seq
-from gateway.ledger.schema import events, outbox, progress, submissions
+from gateway.ledger.schema import BY_MODERATOR, events, outbox, progress, submissions
 from gateway.ledger.submission_rows import stats_from
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
+from policies.moderation import OWN_WORDS
 from policies.vocabulary import Reason, State
 
 SPAN: Final = 10_000
@@ -48,6 +50,11 @@ _AFTER = Query(_EVENT.where(_e.seq > bindparam("after"), _e.seq <= bindparam("up
 _OF_BOARD = Query(
     _EVENT.where(
         _e.board == bindparam("board"), _e.seq > bindparam("after"), _e.player != literal_column("''")
+    )
+)
+_BY_MODERATORS = Query(
+    select(_e.seq, _e.detail).where(
+        text(BY_MODERATOR), _e.seq > bindparam("after"), _e.seq <= bindparam("upto")
     )
 )
 _PLAYERS = Query(
@@ -134,6 +141,24 @@ async def slice_of_log(tx: Transaction, query: Query, seq: int, count: int) -> t
     rows = await tx.rows(query, after=seq, upto=end, count=count)
     upto = int(rows[-1][0]) if len(rows) >= count else max(seq, end)
     return rows, upto, upto >= newest
+
+
+def messages_of(events: Sequence[LoggedEvent]) -> Operation[dict[int, str]]:
+    """Return what a moderator sent to the player with each of these events, if anything, by their numbers.
+
+    That is the name of a template, or OWN_WORDS.
+    """
+
+    async def work(tx: Transaction) -> dict[int, str]:
+        if not events:
+            return {}
+        rows = await tx.rows(_BY_MODERATORS, after=events[0].seq - 1, upto=events[-1].seq)
+        details = [(seq, orjson.loads(detail)) for seq, detail in rows]
+        return {
+            int(seq): detail.get("template") or OWN_WORDS for seq, detail in details if detail.get("message")
+        }
+
+    return work
 
 
 def players_after(seq: int, *, count: int) -> Operation[list[tuple[int, str, str]]]:

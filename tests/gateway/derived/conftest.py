@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from itertools import count
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -56,9 +57,16 @@ class Stage:
         return submission_id
 
     async def decide(
-        self, submission_id: str, state: State = State.PROMOTED, reason: Reason = Reason.VERIFIED
+        self,
+        submission_id: str,
+        state: State = State.PROMOTED,
+        reason: Reason = Reason.VERIFIED,
+        *,
+        actor: str = "replay",
+        detail: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        decision = Decision(submission_id, state, "replay", reason, self.clock(), frozenset(State))
+        at_ms = self.clock()
+        decision = Decision(submission_id, state, actor, reason, at_ms, frozenset(State), detail=detail)
         await settle(self.ledger, self.index, self.board, [decision])
 
     async def score(self, player: str, score: int) -> str:

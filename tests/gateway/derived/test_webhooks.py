@@ -159,7 +159,7 @@ def expected(stage, first: str, ahead: str, best: str):
         ranks = at | who | {"window": "alltime", "rank": rank, "was_rank": was_rank, "submission": standing}
         scores = ranks | {"score": score, "was_score": was_score}
         decision = at | {"submission": of, "player": who["player"], "score": 9 if of == best else score}
-        decision |= {"state": state, "was_state": was_state, "reason": reason}
+        decision |= {"state": state, "was_state": was_state, "reason": reason, "message": None}
         moments = str(seq), rfc3339(shown[seq])
         yield "standing.changed", *moments, scores
         yield "rank.changed", *moments, ranks
@@ -193,6 +193,35 @@ async def test_a_player_is_told_no_more_of_a_reason_than_the_player_is(stage):
     await catch_up(derivations)
     [told] = await stage.queued(endpoint)
     assert b'"reason":"none"' in told.body
+
+
+async def test_a_decision_tells_the_class_of_its_message_and_never_the_text(stage):
+    """The name of a template, or `own`; of anybody but a moderator, and of a run that a ban revokes, nothing."""
+    endpoint = await stage.webhook(types=("submission.decided",))
+    derivations = stage.derivations()
+    await catch_up(derivations)
+    secret, by = "we saw 184 a second", "moderator:jo"
+    for number, (actor, reason, detail) in enumerate(
+        [
+            (by, Reason.REJECTED_BY_MODERATOR, {"message": secret, "template": "tools"}),
+            (by, Reason.REJECTED_BY_MODERATOR, {"message": secret, "template": None, "note": secret}),
+            (by, Reason.REJECTED_BY_MODERATOR, {"message": None, "template": None, "note": secret}),
+            ("replay", Reason.DIVERGED, {"message": secret}),
+            (by, Reason.BANNED, {"message": secret, "template": None}),
+        ]
+    ):
+        run, to_state = await stage.receive(f"p{number}", 5), State.REJECTED
+        if reason is Reason.BANNED:
+            await stage.decide(run)
+            to_state = State.REVOKED
+        await stage.decide(run, to_state, reason, actor=actor, detail=detail)
+    await catch_up(derivations)
+    bodies = [each.body for each in await stage.queued(endpoint)]
+    told = [json.loads(body)["data"] for body in bodies if b'"state":"promoted"' not in body]
+    assert ["tools", "own", None, None, None] == [
+        each["message"] for each in sorted(told, key=lambda each: each["player"])
+    ]
+    assert not any(secret.encode() in body for body in bodies)
 
 
 async def test_a_failure_is_tried_again_later_with_the_same_id(stage, receiver):
