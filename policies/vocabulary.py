@@ -32,17 +32,17 @@ class State(StrEnum):
 
 TRANSITIONS: Mapping[State, frozenset[State]] = {
     State.RECEIVED: frozenset({State.PENDING, State.HELD, State.REJECTED}),
-    State.PENDING: frozenset({State.PROMOTED, State.HELD, State.REJECTED, State.SUPERSEDED, State.REVOKED}),
-    State.HELD: frozenset({State.PROMOTED, State.REJECTED, State.REVOKED}),
+    State.PENDING: frozenset({State.PROMOTED, State.HELD, State.REJECTED, State.SUPERSEDED}),
+    State.HELD: frozenset({State.PROMOTED, State.REJECTED}),
     State.PROMOTED: frozenset({State.PROMOTED, State.HELD, State.REJECTED, State.REVOKED}),
-    State.REVOKED: frozenset({State.PROMOTED, State.REVOKED}),
-    State.REJECTED: frozenset({State.HELD, State.PROMOTED, State.REVOKED}),
+    State.REVOKED: frozenset({State.PROMOTED}),
+    State.REJECTED: frozenset({State.HELD, State.PROMOTED}),
     State.SUPERSEDED: frozenset(),
 }
-"""The only allowed changes of state.
+"""The only allowed changes of state, had nobody been banned.
 
-Only undoing a granted appeal rejects what is promoted. What would be promoted is revoked at once while
-its player is banned.
+Only undoing a granted appeal rejects what is promoted. What would be promoted is revoked while its player is
+banned, and becomes then what it could become if it was promoted.
 """
 
 

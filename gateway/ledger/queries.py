@@ -19,6 +19,7 @@ from gateway.ledger.records import (
 )
 from gateway.ledger.schema import (
     BANNED,
+    OF_NO_BAN,
     baselines,
     events,
     is_in,
@@ -143,7 +144,9 @@ _REVOKED_BY = Query(
     .limit(bindparam("count"))
 )
 _NEWEST_EVENT = Query(
-    select(func.max(events.c.seq)).where(events.c.submission_id == bindparam("submission_id"))
+    select(func.max(events.c.seq)).where(
+        events.c.submission_id == bindparam("submission_id"), text(OF_NO_BAN)
+    )
 )
 _NEWEST_SEQ = Query(select(func.coalesce(func.max(events.c.seq), 0)))
 
@@ -164,7 +167,7 @@ async def load_submission(tx: Transaction, submission_id: str) -> StoredSubmissi
 
 
 async def newest_event(tx: Transaction, submission_id: str) -> int | None:
-    """Return the sequence number of a submission's newest event, or None, inside a transaction."""
+    """Return the number of a submission's newest event that is no ban's, or None, inside a transaction."""
     [[seq]] = await tx.rows(_NEWEST_EVENT, submission_id=submission_id)
     return None if seq is None else int(seq)
 

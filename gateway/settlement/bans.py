@@ -199,7 +199,7 @@ def _follow(
         ACTOR,
         reason,
         now_ms,
-        frozenset({submission.state}),
+        frozenset({State.PROMOTED}),
         detail=detail,
     )
 

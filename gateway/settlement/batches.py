@@ -27,13 +27,15 @@ from gateway.ledger.moderation.batches import (
 )
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.settlement.case_decisions import CaseRequest, decide_theirs
+from gateway.settlement.case_history import without_bans
 from gateway.settlement.held_cases import MODERATOR
 from gateway.settlement.settle import Decision, SettledDecision, decide, fold
+from gateway.settlement.undoing import inverse_from
 from gateway.shared_records import Change
 from policies.decision_codes import DecisionKind
 from policies.errors import CaseClaimed, CaseOvertaken, NotTheirs, SeniorNeeded, StateConflict
 from policies.loader import Board
-from policies.vocabulary import REMARKS, Reason, State
+from policies.vocabulary import Reason, State
 
 LIMIT: Final = 10_000
 """Most submissions that a moderator's batch selects."""
@@ -348,18 +350,9 @@ def _decision(batch: Batch, item: BatchItem, now_ms: int) -> Decision:
 
 async def _reversal(tx: Transaction, batch: Batch, item: BatchItem, now_ms: int) -> Decision:
     """Return the decision that brings back what an item was before its batch."""
-    history = await queries.history_of(item.submission_id)(tx)
+    history = without_bans(await queries.history_of(item.submission_id)(tx))
     before = [event for event in history if event["seq"] < item.decided_seq]
     [own] = [event for event in history if event["seq"] == item.decided_seq]
-    reasons = (Reason(event["reason"]) for event in reversed(before))
-    was = next(reason for reason in reasons if reason not in REMARKS)
-    return Decision(
-        item.submission_id,
-        State(own["from"]),
-        batch.reversed_by,
-        _REVERSED.get(Reason(own["reason"]), was),
-        now_ms,
-        frozenset({State(own["to"])}),
-        detail={BATCH: batch.batch_id, "undoes": item.decided_seq},
-        newest_event=item.decided_seq,
-    )
+    detail, actor = {BATCH: batch.batch_id}, batch.reversed_by
+    inverse = inverse_from(item.submission_id, before, own, actor=actor, at_ms=now_ms, detail=detail)
+    return replace(inverse, reason=_REVERSED.get(Reason(own["reason"]), inverse.reason))

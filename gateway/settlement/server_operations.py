@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from gateway.ledger import queries
+from gateway.ledger.moderation.bans import state_without_bans
 from gateway.ledger.records import NewSubmission
 from gateway.ledger.submissions import operations as stored
 from gateway.ledger.submissions.operations import VERSION_LIMIT, ServerRequest, SlotVersion
@@ -26,7 +27,6 @@ from gateway.settlement.settle import (
     decide,
     fold,
     receive,
-    states_to_decide_on,
     trusted,
 )
 from gateway.shared_records import Change
@@ -270,7 +270,8 @@ async def _targets(tx: Transaction, board: Board, operation: ServerOperation) ->
         target = await queries.load_submission(tx, operation.target)
         if target is None or target.player != operation.player:
             raise _Impossible(RefusalKind.CONFLICT, "the player has no such submission on the board")
-        if target.board != board.name or State.PROMOTED not in states_to_decide_on(target):
+        state = state_without_bans(target.state, target.reason)
+        if target.board != board.name or state is not State.PROMOTED:
             raise _Impossible(
                 RefusalKind.CONFLICT, "the submission does not count, so it cannot be taken back"
             )

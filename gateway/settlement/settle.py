@@ -315,7 +315,7 @@ async def _fold_populations(
 def _conflict(submission: StoredSubmission | None, board: Board, decision: Decision) -> StateConflict | None:
     if submission is None or submission.board != board.name:
         return StateConflict("no such submission on the board")
-    if decision.from_states.isdisjoint(states_to_decide_on(submission)):
+    if bans.state_without_bans(submission.state, submission.reason) not in decision.from_states:
         return StateConflict()
     if decision.attempt is not None and decision.attempt != submission.attempt:
         return StateConflict("another worker has taken over the submission")
@@ -331,30 +331,22 @@ async def _under_bans(tx: Transaction, submission: StoredSubmission, promotion: 
     return replace(promotion, to_state=State.REVOKED, reason=Reason.BANNED, detail=detail)
 
 
-def states_to_decide_on(submission: StoredSubmission) -> frozenset[State]:
-    """Return the state of a submission, and of one that only a ban revokes also the one that it had."""
-    is_banned = submission.state is State.REVOKED and submission.reason is Reason.BANNED
-    return frozenset({submission.state, State.PROMOTED} if is_banned else {submission.state})
-
-
 def _forbidden(submission: StoredSubmission, decision: Decision) -> StateConflict | None:
-    """Return the conflict of a decision that nobody may make."""
+    """Return the conflict of a decision that nobody may make, had nobody been banned."""
+    state = bans.state_without_bans(submission.state, submission.reason)
+    to_state = bans.state_without_bans(decision.to_state, decision.reason)
     if decision.reason in REMARKS:
-        is_kept = decision.to_state is submission.state and submission.state in REMARKS[decision.reason]
-        return (
-            None
-            if is_kept
-            else StateConflict(f"{decision.reason} is no remark on what is {submission.state}")
-        )
+        is_kept = to_state is state and state in REMARKS[decision.reason]
+        return None if is_kept else StateConflict(f"{decision.reason} is no remark on what is {state}")
     if submission.unreadable and decision.to_state is State.PROMOTED:
         return StateConflict(f"the ledger's record of it cannot be read: {', '.join(submission.unreadable)}")
-    # Verification may confirm a run that was promoted without it, which changes the reason alone. So does a
-    # ban of what was revoked for another reason, and another revocation of what only a ban revokes.
+    # Verification may confirm a run that was promoted without it, which changes the reason alone. A ban and
+    # its end change nothing but whether it counts.
     is_of_ban = (decision.reason is Reason.BANNED) is not (submission.reason is Reason.BANNED)
-    if decision.to_state is submission.state and not (submission.reason is Reason.SAMPLED or is_of_ban):
+    if to_state is state and not (submission.reason is Reason.SAMPLED or is_of_ban):
         return StateConflict("only an unverified submission may be decided on without changing its state")
-    if decision.to_state not in TRANSITIONS[submission.state]:
-        return StateConflict(f"a {submission.state} submission never becomes {decision.to_state}")
+    if to_state not in TRANSITIONS[state]:
+        return StateConflict(f"a {state} submission never becomes {to_state}")
     return None
 
 

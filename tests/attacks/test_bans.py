@@ -9,6 +9,7 @@ import pytest
 
 from gateway.ledger import queries
 from gateway.runtime.clock import rfc3339
+from tests.attacks.test_moderation import decide, decide_on
 from tests.support.attack import CLAIM, accept, honest, registered
 from tests.support.harness import Answer, Harness, Request, Run
 
@@ -113,6 +114,33 @@ async def test_M10_what_is_approved_while_its_player_is_banned_does_not_count(ha
     assert (409, "state-conflict") == (reinstated.status, reinstated.problem)
     await unban(harness, run.player, ban_id)
     assert [(run.player, CLAIM["score"])] == await stands(harness)
+
+
+async def test_M10_what_moderators_decide_on_banned_runs_holds_after_the_ban(harness: Harness):
+    """Revoked it stays away, an undone revocation brings it back, and an undone approval waits for them again."""
+    runs = [await a_held_run(harness) for _ in range(4)]
+    token, bans = harness.moderator(), []
+    for run in runs[:3]:
+        await approve(harness, run)
+    for run in runs:
+        bans.append((await ban(harness, run.player)).body["ban"])
+    path, body = f"/v1/moderation/cases/{runs[0].id}/revoke", {"code": "tool-assisted"}
+    seen = await harness.as_seen(path, token)
+    made = await decide_on(harness, path, token, body, **seen)
+    assert (200, "revoked") == (made.status, made.body["state"])
+    again = await decide_on(harness, path, token, body, **seen)
+    assert (200, made.raw) == (again.status, again.raw)
+    await approve(harness, runs[3])
+    for run, kind in ((runs[1], "revoke"), (runs[1], "undo"), (runs[2], "hold"), (runs[3], "undo")):
+        code = {"revoke": "tool-assisted", "undo": "mistake", "hold": "second-look"}[kind]
+        assert 200 == (await decide(harness, run, kind, token, {"code": code})).status, kind
+    for run, ban_id in zip(runs, bans, strict=True):
+        await unban(harness, run.player, ban_id)
+    states = [(await state_of(harness, run))[0] for run in runs]
+    assert ["revoked", "promoted", "held", "held"] == states
+    cases = (await harness.get("/v1/moderation/queue", token)).body["cases"]
+    assert {runs[2].id, runs[3].id} == {case["submission"] for case in cases}
+    assert [(runs[1].player, CLAIM["score"])] == await stands(harness)
 
 
 async def test_M10_a_trusted_servers_write_waits_for_the_end_of_a_ban_and_its_removal_does_not(

@@ -23,6 +23,7 @@ from policies.errors import CaseOvertaken, StateConflict
 from policies.loader import Board
 from policies.vocabulary import State
 from tests.support import boards
+from tests.support.banning import Bench, a_ban
 from tests.support.batching import MODERATOR, Boards, Desk, a_batch, decided, submitted
 from tests.support.ledger import NOON_MS
 from tests.support.sealed import Nowhere
@@ -176,6 +177,29 @@ def _die() -> None:
     raise Unforeseen
 
 
+async def test_a_batch_decides_on_what_only_a_ban_revokes_and_its_reversal_leaves_that_to_the_ban(
+    store: Store, board: Board
+):
+    """By the reason for which it would count; a ban that begins or ends meanwhile overtakes nothing."""
+    async with open_in(store) as ledger:
+        desk, bench = Desk(ledger, {"tiny": board}), Bench(ledger, {"tiny": board}, Nowhere())
+        await submitted(ledger, board, [("a", "ada", 1), ("b", "bob", 2)], to_state=State.PROMOTED)
+        before = await store.sql(STANDINGS), await store.sql(STATES)
+        await bench.ban(a_ban("one", "ada"))
+        reinstated = await desk.previewed(a_batch("none", DecisionKind.REINSTATE))
+        batch = await desk.previewed(a_batch("two", DecisionKind.REVOKE, reason="verified"))
+        assert (0, 2) == (reinstated.items, batch.items)
+        await bench.unban("one")
+        batch = await desk.apply(batch)
+        assert {"a": "decided", "b": "decided"} == await desk.outcomes("two")
+        await bench.ban(a_ban("three", "ada"))
+        await desk.reverse(batch)
+        assert {"a": "reversed", "b": "reversed"} == await desk.outcomes("two")
+        assert {"bob"} == {row[2] for row in await store.sql(STANDINGS)}
+        await bench.unban("three")
+        assert before == (await store.sql(STANDINGS), await store.sql(STATES))
+
+
 async def test_a_selection_takes_what_is_asked_for_and_nothing_beside(
     store: Store, board: Board, other: Board
 ):
@@ -310,7 +334,7 @@ async def test_F01_a_selection_looks_at_no_more_than_a_slice_at_a_time(
         looked = []
         while (batch := await desk.steps.follow("one", steps=1)) and batch.state is BatchState.SELECTING:
             looked.append(batch.looked_at)
-        assert [3, 6, 9, 9] == looked
+        assert [3, 6, 9, 9, 9] == looked
         assert (BatchState.PREVIEWED, 0) == (batch and batch.state, batch and batch.items)
 
 

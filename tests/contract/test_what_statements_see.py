@@ -75,7 +75,7 @@ OF_EVERY_BOARD = {
     "moderation.batches._ITEMS": "a batch is of several boards",
     **{
         f"moderation.selections.{name}": "what is selected is looked at after the read"
-        for name in ("_HELD", "_REVOKED", "_PROMOTED", "_OF_PLAYER")
+        for name in ("_BANNED", "_HELD", "_REVOKED", "_PROMOTED", "_OF_PLAYER")
     },
     "moderation.trail._OF_ALL": "which of a moderator's boards each event is of is looked at after the read",
     "moderation.trail._OF_ONE": "which of a moderator's boards each event is of is looked at after the read",

@@ -22,7 +22,7 @@ from gateway.ledger.reads import ReadKind
 from gateway.ledger.records import StoredSubmission
 from gateway.runtime.telemetry import Event, logger
 from gateway.settlement.case_decisions import SECOND_APPROVAL, settle_case
-from gateway.settlement.case_history import CaseHistory
+from gateway.settlement.case_history import CaseHistory, without_bans
 from gateway.settlement.held_cases import MODERATOR
 from policies.decision_codes import OTHER, QUESTION, DecisionKind
 from policies.errors import CaseOvertaken, StateConflict
@@ -141,12 +141,13 @@ def _made_before(
 
     Raises `precondition-failed` if the case was changed by anything else.
     """
-    *before, newest = history
-    is_resend = before and before[-1]["seq"] == version
-    is_same = newest["actor"] == f"{MODERATOR}{moderator.name}" and detail.items() <= newest["detail"].items()
-    if is_resend and is_same:
-        missing = SECOND_APPROVAL if newest["reason"] == Reason.APPROVED_ONCE else None
-        return _answer(submission, newest["to"], newest["seq"], missing, is_replay=True)
+    of_no_ban = {event["seq"] for event in without_bans(history)}
+    later = [event for event in history if event["seq"] > version and event["seq"] in of_no_ban]
+    is_resend = len(later) == 1 and any(event["seq"] == version for event in history)
+    for made in later if is_resend else ():
+        if made["actor"] == f"{MODERATOR}{moderator.name}" and detail.items() <= made["detail"].items():
+            missing = SECOND_APPROVAL if made["reason"] == Reason.APPROVED_ONCE else None
+            return _answer(submission, made["to"], made["seq"], missing, is_replay=True)
     raise Problem(ProblemType.PRECONDITION_FAILED, "the case has changed since you read it; read it again")
 
 

@@ -11,7 +11,7 @@ from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire.moderation_decisions import PossibleDecision
 from gateway.ledger.reads import ReadKind
 from gateway.settlement.case_decisions import SECOND_APPROVAL, CaseRequest, permitted_decisions
-from gateway.settlement.case_history import CaseHistory, has_open_appeal
+from gateway.settlement.case_history import CaseHistory, has_open_appeal, without_bans
 from gateway.settlement.held_cases import MODERATOR
 from gateway.settlement.settle import Decision
 from gateway.settlement.undoing import inverse_of
@@ -74,7 +74,7 @@ def refusal(conflict: StateConflict) -> Problem:
 
 def decision_on(by: Decider, kind: DecisionKind, detail: Mapping[str, Any]) -> Decision:
     """Return a decision for settlement. Raises `state-conflict` and `scope-forbidden`."""
-    actor, newest = f"{MODERATOR}{by.moderator.name}", by.history[-1]
+    actor, newest = f"{MODERATOR}{by.moderator.name}", without_bans(by.history)[-1]
     if kind is DecisionKind.UNDO:
         inverse = inverse_of(by.submission_id, by.history, actor=actor, at_ms=by.now_ms, detail=detail)
         if isinstance(inverse, StateConflict):

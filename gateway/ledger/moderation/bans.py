@@ -12,7 +12,9 @@ from typing import Any, Final
 
 from sqlalchemy import and_, bindparam, insert, literal_column, or_, select, text, tuple_, update
 
-from gateway.ledger.schema import BANNED, Int64, Text, bans, is_in, submissions
+from gateway.ledger.index_pages import fetch_listed, is_listed
+from gateway.ledger.schema import BANNED, Int64, Text, bans, events, is_in, submissions
+from gateway.ledger.submission_rows import detail_from
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from gateway.runtime.telemetry import label_of
 from policies.choices import Operator
@@ -38,7 +40,7 @@ UNKNOWN: Final = Reason.REINSTATED.value
 PAGE: Final = 250
 """Submissions of a player that one read looks at."""
 
-_b, _s = bans.c, submissions.c
+_b, _s, _e = bans.c, submissions.c, events.c
 
 _COLUMNS = tuple(column for column in bans.columns)
 _BY_ID = Query(select(*_COLUMNS).where(_b.ban_id == bindparam("id")))
@@ -87,6 +89,11 @@ _AT_WORK = Query(
     .where(_b.seen_seq.is_not(None), _b.changed_seq > bindparam("after"))
     .order_by(_b.changed_seq)
     .limit(bindparam("count"))
+)
+_REVOKED_BY_BAN = Query(
+    select(_e.submission_id, _e.seq, _e.detail).where(
+        is_listed(_e.submission_id), _e.reason == literal_column(f"'{Reason.BANNED.value}'")
+    )
 )
 _ADD = Query(insert(bans))
 _LIFT = Query(
@@ -202,6 +209,22 @@ def is_shadow(stored: Sequence[Ban], board: str) -> bool:
     last = max(covering, key=lambda ban: ban.changed_seq, default=None)
     deciding = [ban for ban in covering if ban.is_in_force] or ([last] if last else [])
     return bool(deciding) and all(ban.is_shadow for ban in deciding)
+
+
+def is_banned(state: str, reason: str) -> bool:
+    """Return whether a submission does not count because its player is banned, and for nothing else."""
+    return (state, reason) == (State.REVOKED, Reason.BANNED)
+
+
+def state_without_bans(state: State, reason: Reason) -> State:
+    """Return the state in which a submission in this one would be had nobody been banned."""
+    return State.PROMOTED if is_banned(state, reason) else state
+
+
+async def reasons_without_bans(tx: Transaction, submission_ids: Sequence[str]) -> dict[str, str]:
+    """Return the reason for which each of these submissions would count, which only a ban revokes."""
+    rows = await fetch_listed(tx, _REVOKED_BY_BAN, submission_ids)
+    return {submission_id: detail_from(detail).get(WAS, UNKNOWN) for submission_id, _, detail in sorted(rows)}
 
 
 def _ban(row: Row) -> Ban:

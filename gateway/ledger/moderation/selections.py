@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Select, bindparam, func, select, tuple_
+from sqlalchemy import Select, bindparam, func, select, text, tuple_
 
 from gateway.ledger.index_pages import fetch_listed, is_listed
+from gateway.ledger.moderation.bans import is_banned, reasons_without_bans
 from gateway.ledger.moderation.batches import BatchItem
 from gateway.ledger.queries import replay_findings
 from gateway.ledger.records import SERVER_CREDENTIAL
-from gateway.ledger.schema import Int64, Text, events, is_in, submissions
+from gateway.ledger.schema import BANNED, OF_NO_BAN, Int64, Text, events, is_in, submissions
 from gateway.ledger.submission_rows import findings_in
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from gateway.runtime.telemetry import label_of
@@ -36,12 +37,12 @@ def _bind(name: str) -> Any:
     return bindparam(f"after_{name}", type_=_s[name].type)
 
 
-def _walk(state: State, *names: str) -> Select[Any]:
-    """Return the statement for submissions in a state, up to a last board, in the order of an index."""
+def _walk(condition: Any, *names: str) -> Select[Any]:
+    """Return the statement for such submissions, up to a last board, in the order of an index."""
     place = tuple_(*(_s[name] for name in names))
     return (
         select(*_columns)
-        .where(is_in(state), place > tuple_(*map(_bind, names)), _s.board <= bindparam("last", type_=Text))
+        .where(condition, place > tuple_(*map(_bind, names)), _s.board <= bindparam("last", type_=Text))
         .order_by(*(_s[name] for name in names))
         .limit(bindparam("count"))
     )
@@ -49,9 +50,11 @@ def _walk(state: State, *names: str) -> Select[Any]:
 
 _IN_ORDER: Final = ("board", "seq")
 _OF_PLAYERS: Final = ("board", "player", "achieved_at_ms", "seq")
-_HELD = Query(_walk(State.HELD, *_IN_ORDER))
-_REVOKED = Query(_walk(State.REVOKED, *_IN_ORDER))
-_PROMOTED = Query(_walk(State.PROMOTED, *_OF_PLAYERS))
+_OF_BANNED: Final = ("board", "player", "seq")
+_HELD = Query(_walk(is_in(State.HELD), *_IN_ORDER))
+_REVOKED = Query(_walk(is_in(State.REVOKED), *_IN_ORDER))
+_PROMOTED = Query(_walk(is_in(State.PROMOTED), *_OF_PLAYERS))
+_BANNED = Query(_walk(text(BANNED), *_OF_BANNED))
 _OF_PLAYER = Query(
     select(*_columns)
     .where(_s.player == bindparam("player"), _s.seq > bindparam("after_seq", type_=Int64))
@@ -60,20 +63,23 @@ _OF_PLAYER = Query(
 )
 _NEWEST_EVENTS = Query(
     select(events.c.submission_id, func.max(events.c.seq))
-    .where(is_listed(events.c.submission_id))
+    .where(is_listed(events.c.submission_id), text(OF_NO_BAN))
     .group_by(events.c.submission_id)
 )
 
 _WALKS: Final = {
-    State.HELD: (_HELD, _IN_ORDER),
-    State.REVOKED: (_REVOKED, _IN_ORDER),
-    State.PROMOTED: (_PROMOTED, _OF_PLAYERS),
+    State.HELD: ((_HELD, _IN_ORDER),),
+    State.REVOKED: ((_REVOKED, _IN_ORDER),),
+    State.PROMOTED: ((_PROMOTED, _OF_PLAYERS), (_BANNED, _OF_BANNED)),
 }
+"""The walks over what is in a state, or would be had nobody been banned."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
     """Which submissions: those in a state, on boards of these scopes, for which everything given holds.
+
+    What only a ban revokes is promoted, for the reason for which it would count.
 
     `key` is a trusted server's. Times are Unix milliseconds; the first of each is included, the last is not.
     `finding` is a reason or a validator. `not_players` are never selected. `upto` is the newest event by
@@ -141,7 +147,7 @@ def next_slice(selection: Selection, place: Sequence[Any]) -> Operation[Selected
             following: Sequence[Any] | None = [_named(rows[-1])["seq"]] if len(rows) == SCANNED else None
         else:
             rows, following = await _walked(tx, selection, place)
-        taken = [row for row in map(_named, rows) if selection.takes(row)]
+        taken = [row for row in await _without_bans(tx, map(_named, rows)) if selection.takes(row)]
         if selection.finding is not None:
             taken = await _with_finding(tx, taken, selection.finding)
         found = len(taken)
@@ -164,24 +170,36 @@ async def _walked(
     tx: Transaction, selection: Selection, place: Sequence[Any]
 ) -> tuple[list[Row], Sequence[Any] | None]:
     """Return rows of the range that a place is in, and the place behind them; None behind the last range."""
-    query, names = _WALKS[selection.state]
+    walks = [(walk, ends) for walk in _WALKS[selection.state] for ends in selection.ranges]
     number, *after = place or (0,)
-    ranges = selection.ranges
-    if number == len(ranges):
+    if number == len(walks):
         return [], None
-    first, last = ranges[number]
+    (query, names), (first, last) = walks[number]
     values = dict(zip(names, after or _before(first, names), strict=True))
     rows = await tx.rows(
         query, last=last, count=SCANNED, **{f"after_{name}": value for name, value in values.items()}
     )
     if len(rows) == SCANNED:
         return rows, [number, *(_named(rows[-1])[name] for name in names)]
-    return rows, [number + 1] if number + 1 < len(ranges) else None
+    return rows, [number + 1] if number + 1 < len(walks) else None
 
 
 def _before(board: str, names: Sequence[str]) -> list[Any]:
     """Return a place before everything on a board."""
     return [board, *("" if name == "player" else -1 for name in names[1:])]
+
+
+async def _without_bans(tx: Transaction, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return submissions in the state, and for the reason, that they would have had nobody been banned."""
+    found = list(rows)
+    banned = [row["submission_id"] for row in found if is_banned(row["state"], row["reason"])]
+    reasons = await reasons_without_bans(tx, banned)
+    return [
+        row | {"state": State.PROMOTED.value, "reason": reasons[row["submission_id"]]}
+        if row["submission_id"] in reasons
+        else row
+        for row in found
+    ]
 
 
 def _named(row: Row) -> dict[str, Any]:

@@ -58,6 +58,7 @@ from gateway.ledger.schema.steward_tables import leases, seals, stewards
 from gateway.ledger.schema.submission_tables import (
     BANNED,
     BY_MODERATOR,
+    OF_NO_BAN,
     VERIFIED,
     commitments,
     events,
@@ -78,6 +79,7 @@ __all__ = [
     "ARCHIVE_WORK",
     "BANNED",
     "BY_MODERATOR",
+    "OF_NO_BAN",
     "SCHEMA_VERSION",
     "STANDS_IN_FAMILY",
     "VERIFIED",

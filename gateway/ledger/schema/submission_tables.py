@@ -151,7 +151,7 @@ submissions = Table(
     _index_of_state(State.PROMOTED, "board", "build", "achieved_at_ms", suffix="_of_build"),
     _index_of_state(State.PROMOTED, "board", "build", "score", suffix="_by_score"),
     Index("submissions_of_player", "player", "seq"),
-    partial_index("submissions_banned", "board", "player", where=BANNED),
+    partial_index("submissions_banned", "board", "player", "seq", where=BANNED),
     partial_index("submissions_banned_of_player", "player", "board", "achieved_at_ms", where=BANNED),
     Index(
         "submissions_of_recording",
@@ -174,6 +174,9 @@ An event of a rollup has a player, though it has no submission either.
 
 _IS_OF_PLAYER: Final = text("player != ''")
 """The condition that an event is of a player. A query that is to use the index says it likewise."""
+
+OF_NO_BAN: Final = "(actor <> 'ban' OR reason = 'record-unreadable')"
+"""The condition that an event of a submission would be there had nobody been banned."""
 
 BY_MODERATOR: Final = "actor LIKE 'moderator:%'"
 """The condition that a moderator caused an event. A query that is to use the index says it likewise."""

@@ -350,7 +350,7 @@ def upgrade() -> None:
     op.create_index(
         "submissions_banned",
         "submissions",
-        ["board", "player"],
+        ["board", "player", "seq"],
         sqlite_where=_IS_BANNED,
         postgresql_where=_IS_BANNED,
     )
