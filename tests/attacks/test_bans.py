@@ -118,9 +118,9 @@ async def test_M10_what_is_approved_while_its_player_is_banned_does_not_count(ha
 
 async def test_M10_what_moderators_decide_on_banned_runs_holds_after_the_ban(harness: Harness):
     """Revoked it stays away, an undone revocation brings it back, and an undone approval waits for them again."""
-    runs = [await a_held_run(harness) for _ in range(4)]
+    runs = [await a_held_run(harness) for _ in range(5)]
     token, bans = harness.moderator(), []
-    for run in runs[:3]:
+    for run in (*runs[:3], runs[4]):
         await approve(harness, run)
     for run in runs:
         bans.append((await ban(harness, run.player)).body["ban"])
@@ -136,10 +136,11 @@ async def test_M10_what_moderators_decide_on_banned_runs_holds_after_the_ban(har
         assert 200 == (await decide(harness, run, kind, token, {"code": code})).status, kind
     for run, ban_id in zip(runs, bans, strict=True):
         await unban(harness, run.player, ban_id)
+    assert 200 == (await decide(harness, runs[4], "undo", token, {"code": "mistake"})).status
     states = [(await state_of(harness, run))[0] for run in runs]
-    assert ["revoked", "promoted", "held", "held"] == states
+    assert ["revoked", "promoted", "held", "held", "held"] == states
     cases = (await harness.get("/v1/moderation/queue", token)).body["cases"]
-    assert {runs[2].id, runs[3].id} == {case["submission"] for case in cases}
+    assert {run.id for run in runs[2:]} == {case["submission"] for case in cases}
     assert [(runs[1].player, CLAIM["score"])] == await stands(harness)
 
 
