@@ -29,25 +29,24 @@ def without_bans(history: CaseHistory) -> CaseHistory:
     """
     events: list[CaseEvent] = []
     for event in history:
-        to_state, reason = _meant(event)
-        if event["actor"] == ACTOR and reason != Reason.RECORD_UNREADABLE:
+        if event["actor"] == ACTOR and event["reason"] != Reason.RECORD_UNREADABLE:
             continue
         from_state = events[-1]["to"] if events else event["from"]
-        events.append({**event, "from": from_state, "to": to_state, "reason": reason})
+        to_state = State.PROMOTED.value if event["reason"] == Reason.BANNED else event["to"]
+        events.append({**event, "from": from_state, "to": to_state, "reason": decided_reason(event)})
     return events
 
 
-def _meant(event: CaseEvent) -> tuple[str, str]:
-    """Return state and reason that an event would have given had nobody been banned."""
-    if event["reason"] == Reason.BANNED:
-        return State.PROMOTED.value, event["detail"].get(WAS, UNKNOWN)
-    return event["to"], event["reason"]
+def decided_reason(event: CaseEvent) -> Reason:
+    """Return the reason of a decision, also of one that a ban turned into a revocation."""
+    is_of_ban = event["reason"] == Reason.BANNED
+    return Reason(event["detail"].get(WAS, UNKNOWN) if is_of_ban else event["reason"])
 
 
 def reason_without_bans(history: CaseHistory) -> Reason:
     """Return the reason that the submission would have had nobody been banned."""
-    events = reversed(without_bans(history))
-    return next(Reason(event["reason"]) for event in events if event["reason"] not in REMARKS)
+    reasons = (event["reason"] for event in reversed(without_bans(history)))
+    return next(reason for reason in reasons if reason not in REMARKS)
 
 
 def standing_event(history: CaseHistory) -> CaseEvent:

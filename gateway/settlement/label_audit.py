@@ -16,8 +16,8 @@ from gateway.ledger.moderation.labels import (
 )
 from gateway.ledger.records import StoredSubmission
 from gateway.ledger.transaction import Operation, Transaction
-from gateway.settlement.case_history import CaseEvent, CaseHistory
-from gateway.settlement.labelling import decided_reason, label_from, overturned_in
+from gateway.settlement.case_history import CaseEvent, CaseHistory, decided_reason
+from gateway.settlement.labelling import label_from, overturned_in
 from policies.decision_codes import CODES, DecisionKind
 from policies.errors import LedgerTampered
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import takewhile
 
-from gateway.ledger.moderation.bans import WAS
 from gateway.ledger.moderation.labels import (
     AGAINST,
     IN_FAVOUR,
@@ -19,12 +18,19 @@ from gateway.ledger.records import StoredSubmission
 from gateway.ledger.submission_rows import findings_from
 from gateway.ledger.transaction import Transaction
 from gateway.runtime.telemetry import label_of
-from gateway.settlement.case_history import CaseEvent, CaseHistory, newest_appeal, standing_event
+from gateway.settlement.case_history import (
+    CaseEvent,
+    CaseHistory,
+    decided_reason,
+    newest_appeal,
+    standing_event,
+    without_bans,
+)
 from gateway.settlement.held_cases import MODERATOR
 from gateway.settlement.settle import Decision
 from policies.decision_codes import DecisionCode, DecisionKind
 from policies.moderation import Moderation
-from policies.vocabulary import Finding, Reason
+from policies.vocabulary import Finding
 
 
 async def label_decision(
@@ -43,7 +49,7 @@ async def label_decision(
     if undone := decision.detail.get("undoes"):
         await overturn_label(tx, undone, by=seq)
         before = [event for event in history if event["seq"] <= undone]
-        for contradicted in _contradicted(before[:-1], is_in_favour=before[-1]["reason"] in IN_FAVOUR):
+        for contradicted in _contradicted(before[:-1], is_in_favour=decided_reason(before[-1]) in IN_FAVOUR):
             await let_stand_again(tx, contradicted, by=undone)
         return
     if decision.reason not in IN_FAVOUR | AGAINST:
@@ -85,12 +91,6 @@ def label_from(
     )
 
 
-def decided_reason(event: CaseEvent) -> Reason:
-    """Return the reason of a decision, also of one that a ban turned into a revocation."""
-    is_of_ban = event["reason"] == Reason.BANNED
-    return Reason(event["detail"].get(WAS, event["reason"]) if is_of_ban else event["reason"])
-
-
 def _found_by_replay(history: CaseHistory) -> Sequence[Finding]:
     """Return the findings of the latest replay."""
     replays = (event for event in reversed(history) if event["actor"] == "replay")
@@ -118,7 +118,7 @@ def _contradicted(history: CaseHistory, *, is_in_favour: bool) -> list[int]:
     undone = {event["detail"].get("undoes") for event in history}
     said = (
         event
-        for event in reversed(history)
+        for event in reversed(without_bans(history))
         if event["reason"] in IN_FAVOUR | AGAINST and "undoes" not in event["detail"]
     )
     standing = (event for event in said if event["seq"] not in undone)

@@ -79,8 +79,14 @@ class Deciders(Game):
     def cases(self) -> list[tuple[Any, ...]]:
         return self.books.rows("SELECT submission_id, kind, reason FROM cases ORDER BY submission_id")
 
+    def labels(self) -> list[tuple[Any, ...]]:
+        return self.books.rows(
+            "SELECT submission_id, moderator, reason, opened_at_ms, overturned_by IS NOT NULL FROM labels "
+            "ORDER BY submission_id, seq"
+        )
+
     def all_that_stands(self) -> tuple[Any, ...]:
-        return self.states(), self.standings(), self.baselines(), self.cases()
+        return self.states(), self.standings(), self.baselines(), self.cases(), self.labels()
 
 
 @pytest.fixture(autouse=True)
