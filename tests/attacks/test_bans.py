@@ -119,11 +119,10 @@ async def test_M10_what_is_approved_while_its_player_is_banned_does_not_count(ha
 async def test_M10_what_moderators_decide_on_banned_runs_holds_after_the_ban(harness: Harness):
     """Revoked it stays away, an undone revocation brings it back, and an undone approval waits for them again."""
     runs = [await a_held_run(harness) for _ in range(5)]
-    token, bans = harness.moderator(), []
+    token = harness.moderator()
     for run in (*runs[:3], runs[4]):
         await approve(harness, run)
-    for run in runs:
-        bans.append((await ban(harness, run.player)).body["ban"])
+    bans = [(await ban(harness, run.player)).body["ban"] for run in runs]
     path, body = f"/v1/moderation/cases/{runs[0].id}/revoke", {"code": "tool-assisted"}
     seen = await harness.as_seen(path, token)
     made = await decide_on(harness, path, token, body, **seen)
