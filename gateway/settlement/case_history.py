@@ -6,7 +6,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from gateway.ledger.moderation.bans import ACTOR, UNKNOWN, WAS
@@ -45,7 +45,7 @@ def decided_reason(event: CaseEvent) -> Reason:
 
 def reason_without_bans(history: CaseHistory) -> Reason:
     """Return the reason that the submission would have had nobody been banned."""
-    reasons = (event["reason"] for event in reversed(without_bans(history)))
+    reasons: Iterator[Reason] = (event["reason"] for event in reversed(without_bans(history)))
     return next(reason for reason in reasons if reason not in REMARKS)
 
 
