@@ -23,6 +23,7 @@ from gateway.runtime.failpoints import Point, reach
 from gateway.settlement.batches import (
     KEPT_MS,
     LIMIT,
+    ON_BOARDS,
     SLICE,
     decide_slice,
     entered,
@@ -43,9 +44,6 @@ NAMED: Final = 100
 
 FORGOTTEN: Final = 1_000
 """Items of an abandoned batch that one step removes."""
-
-ON_BOARDS: Final = "boards"
-"""The beginning of the place of a batch that is compared with podiums, board by board."""
 
 
 class BatchSteps:
@@ -76,7 +74,7 @@ class BatchSteps:
         if batch is None or not has_work(batch, now_ms=self._clock()):
             return False
         match batch.state:
-            case BatchState.SELECTING if batch.selection:
+            case BatchState.SELECTING:
                 await self._preview(batch)
             case BatchState.APPLYING | BatchState.REVERSING:
                 return await self._decide(batch)

@@ -7,6 +7,7 @@ on with what a process left, wherever that was.
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
@@ -49,6 +50,12 @@ MOST_UNFINISHED: Final = 20
 KEPT_MS: Final = 86_400_000
 """The time for which a preview is kept."""
 
+OPERATOR: Final = "operator"
+"""The actor of batches from the command line."""
+
+ON_BOARDS: Final = "boards"
+"""The beginning of the place of a batch that is compared with podiums, board by board."""
+
 PREVIEWED: Final = 2
 """The version of every preview."""
 
@@ -80,7 +87,9 @@ _WHY: Final[Mapping[type[StateConflict], LeftOut]] = {
     SeniorNeeded: LeftOut.SECOND_APPROVAL,
 }
 
-_ABANDONED_FROM: Final = frozenset({BatchState.SELECTING, BatchState.PREVIEWED, BatchState.REFUSED})
+_ABANDONED_FROM: Final = frozenset(
+    {BatchState.FILLING, BatchState.SELECTING, BatchState.PREVIEWED, BatchState.REFUSED}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,31 +127,74 @@ def begin(new: Batch) -> Operation[BatchOutcome]:
     return work
 
 
+def filling(
+    scopes: Sequence[str],
+    reason: Reason,
+    selection: Mapping[str, Any],
+    detail: Mapping[str, Any],
+    now_ms: int,
+) -> Batch:
+    """Return a batch of an operator that revokes for a reason what a command puts into it."""
+    return Batch(
+        batch_id=secrets.token_hex(12),
+        actor=OPERATOR,
+        scopes=tuple(scopes),
+        selection=selection,
+        action=DecisionKind.REVOKE.value,
+        reason=reason,
+        detail=detail,
+        state=BatchState.FILLING,
+        version=1,
+        begin_seq=0,
+        created_at_ms=now_ms,
+        changed_at_ms=now_ms,
+        due_at_ms=now_ms + KEPT_MS,
+    )
+
+
 def put_items(batch_id: str, items: Sequence[BatchItem], *, now_ms: int) -> Operation[None]:
-    """Add items to a batch that an operator fills, instead of those that it has of these submissions."""
+    """Add items to a batch that a command fills. Raises StateConflict if it is filled no more."""
 
     async def work(tx: Transaction) -> None:
-        batch = await batches.load_batch(tx, batch_id)
-        assert batch is not None
+        batch = await _filled(tx, batch_id)
         await batches.add_items(tx, batch_id, items)
-        await batches.change(tx, replace(batch, items=batch.items + len(items), due_at_ms=now_ms + KEPT_MS))
+        left = [item for item in items if not _waits(item)]
+        more = replace(batch, items=batch.items + len(items), due_at_ms=now_ms + KEPT_MS)
+        await batches.change(tx, more.with_outcomes([], left))
 
     return work
 
 
+def end_filling(batch_id: str, *, now_ms: int) -> Operation[None]:
+    """Have a batch previewed that a command has filled. Raises StateConflict if it is filled no more."""
+
+    async def work(tx: Transaction) -> None:
+        batch = await _filled(tx, batch_id)
+        await batches.change(
+            tx, replace(batch, state=BatchState.SELECTING, due_at_ms=now_ms, place=(ON_BOARDS, ""))
+        )
+
+    return work
+
+
+async def _filled(tx: Transaction, batch_id: str) -> Batch:
+    batch = await _load(tx, batch_id)
+    if batch.state is not BatchState.FILLING:
+        raise StateConflict(f"the batch is {batch.state.value}, not {BatchState.FILLING.value}")
+    return batch
+
+
 def apply(
-    batch_id: str, *, version: int | None, by: str, now_ms: int, not_players: Sequence[str] = ()
+    batch_id: str, *, version: int, by: str, now_ms: int, not_players: Sequence[str] = ()
 ) -> Operation[BatchOutcome]:
     """Have a batch decided by `by`, but for submissions of `not_players`.
 
-    `version` is that of the preview; None for whoever filled the batch. Raises CaseOvertaken if the batch has
-    another, and StateConflict if it is no preview.
+    `version` is that of the preview. Raises CaseOvertaken if the batch has another, and StateConflict if it
+    is no preview.
     """
 
     async def work(tx: Transaction) -> BatchOutcome:
         batch = await _load(tx, batch_id)
-        if version is None:
-            return await _begun(tx, batch, BatchState.APPLYING, now_ms, decided_by=by)
         is_applied = batch.state in (BatchState.APPLYING, BatchState.APPLIED)
         if is_applied and (version, by) == (PREVIEWED, batch.decided_by):
             return BatchOutcome(batch, is_new=False)

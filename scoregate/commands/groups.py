@@ -31,6 +31,7 @@ GROUPS: Final[Mapping[str, CommandGroup]] = MappingProxyType(
         "family": CommandGroup("families", "Look at families of boards."),
         "build": CommandGroup("builds", "Say which builds of the game may play."),
         "ledger": CommandGroup("ledgers", "Look into the ledger."),
+        "batch": CommandGroup("batches", "Apply and reverse decisions on many submissions."),
         "replay": CommandGroup("replays", "Judge promoted runs again, after an engine change."),
         "sim": CommandGroup("sim", "Try a simulator before a board relies on it."),
         "webhook": CommandGroup("webhooks", "Notify other services of what happens."),

@@ -70,25 +70,39 @@ def key_revoke(
     compromised_since: Annotated[
         str | None, typer.Option(help="Also take back everything it wrote since then (RFC 3339).")
     ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Take it back at once, without a look at it.")] = False,
     as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Revoke a trusted server's key, for good."""
+    """Revoke a trusted server's key, for good.
+
+    Status 1 if something that it wrote is to be taken back, and 2 if something cannot be.
+    """
     since_ms = None if compromised_since is None else moment_of(compromised_since)
     # Only what is taken back is shown in the index: to revoke a key, nothing else has to be known.
     settings = settings_of(data_dir) if since_ms is None else settings_beside(data_dir)
-    quarantine = finish(revoke(settings, key_id, compromised_since_ms=since_ms))
-    rows = [
-        {"submission": submission_id, "what": outcome}
-        for outcome, ids in quarantine.by_outcome()
-        for submission_id in ids
-    ]
+    found = finish(revoke(settings, key_id, compromised_since_ms=since_ms, is_applied=yes))
     if not as_json:
         typer.echo(f"revoked {key_id}: nothing more is written with it")
+    rows = [{"submission": submission_id, "what": what} for submission_id, what in found.rows()]
     if rows or as_json:
         show(rows, ("submission", "what"), as_json=as_json)
-    if quarantine.left:
-        fail(f"these still count, their boards have no policy here: {', '.join(quarantine.left)}")
+    _tell(found)
+
+
+def _tell(found: Quarantine) -> None:
+    """Say what the batch of a quarantine is, and what to do with it."""
+    from scoregate.operator_batches import lines_of
+
+    if found.batch is None:
+        return
+    for line in lines_of(found.batch):
+        typer.echo(line, err=True)
+    left = [item.submission_id for item in found.items if item.why]
+    if left:
+        fail(f"these still count, or somebody has decided on them meanwhile: {', '.join(left)}")
+    if not found.batch.decided_by:
+        raise typer.Exit(1)
 
 
 async def register(settings: Settings, key_id: str, public_key: str, boards: tuple[str, ...]) -> None:
@@ -130,15 +144,20 @@ async def all_keys(settings: Settings) -> list[ServerKey]:
 
 
 async def revoke(
-    settings: Settings, key_id: str, *, compromised_since_ms: int | None = None, clock: Clock | None = None
+    settings: Settings,
+    key_id: str,
+    *,
+    compromised_since_ms: int | None = None,
+    is_applied: bool = False,
+    clock: Clock | None = None,
 ) -> Quarantine:
-    """Revoke the key, and with a time also everything that it wrote since then and that still counts.
+    """Revoke the key; with a time preview, or take back, what it wrote since then and what still counts.
 
     Safe to repeat. Raises SettingsError for a key that was never registered.
     """
     from gateway.ledger import queries
     from gateway.runtime.clock import wall_clock
-    from gateway.wiring import catalogue_of, open_index
+    from scoregate.commands.batches import open_operator
     from scoregate.quarantine import Quarantine, quarantine
 
     clock = clock or wall_clock
@@ -146,13 +165,10 @@ async def revoke(
         if key_id not in await ledger.read(queries.all_server_keys()):
             raise SettingsError(f"{key_id} is not registered")
         await ledger.write(queries.revoke_server_key(key_id, now_ms=clock()))
-        if compromised_since_ms is None:
-            return Quarantine()
-        catalogue = catalogue_of(settings, ledger)
-        async with open_index(settings) as index:
-            return await quarantine(
-                ledger, index, catalogue, key_id, since_ms=compromised_since_ms, clock=clock
-            )
+    if compromised_since_ms is None:
+        return Quarantine()
+    async with open_operator(settings, clock) as operator:
+        return await quarantine(operator, key_id, since_ms=compromised_since_ms, is_applied=is_applied)
 
 
 def moment_of(text: str) -> int:

@@ -365,16 +365,24 @@ async def test_T02_a_stolen_key_is_taken_back_with_all_that_it_wrote_since(harne
         hidden = await thief.remove("vault", "hide", "bea")
         assert [("ada", 92)] == await standing(harness)
 
-        found = await revoke(settings, "eu-1", compromised_since_ms=since_ms, clock=harness.clock)
-        assert (sorted(forged), hidden, []) == (sorted(found.revoked), found.taken_back, found.left)
+        preview = await revoke(settings, "eu-1", compromised_since_ms=since_ms, clock=harness.clock)
+        assert [("ada", 92)] == await standing(harness)
+        assert {"vault", "total"} == {each["board"] for each in preview.batch.preview["podiums"]}
+        found = await revoke(
+            settings, "eu-1", compromised_since_ms=since_ms, is_applied=True, clock=harness.clock
+        )
+        quarantined = [(name, "quarantined") for name in forged]
+        assert sorted([*quarantined, (hidden[0], "taken-back-by-the-key")]) == sorted(found.rows())
         assert [("ada", 10)] == await standing(harness)
         assert [] == await standing(harness, "total")
         with pytest.raises(ScoregateError) as refused:
             await thief.write_entry("vault", "after", "ada", 99)
         assert INVALID == (refused.value.status, refused.value.name)
     assert 8 == await rows(harness)
-    again = await revoke(settings, "eu-1", compromised_since_ms=since_ms, clock=harness.clock)
-    assert [] == again.revoked
+    again = await revoke(
+        settings, "eu-1", compromised_since_ms=since_ms, is_applied=True, clock=harness.clock
+    )
+    assert again.batch is None
     back = await harness.post(
         f"/v1/moderation/cases/{hidden[0]}/reinstate",
         {"code": "other", "note": "it was the thief"},

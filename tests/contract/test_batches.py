@@ -10,7 +10,7 @@ import pytest
 
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.moderation import selections
-from gateway.ledger.moderation.batches import BatchState
+from gateway.ledger.moderation.batches import BatchItem, BatchState
 from gateway.runtime import failpoints
 from gateway.runtime.failpoints import Point, Unforeseen
 from gateway.settlement import batch_steps, batches
@@ -21,7 +21,7 @@ from policies.choices import Operator
 from policies.decision_codes import DecisionKind
 from policies.errors import CaseOvertaken, StateConflict
 from policies.loader import Board
-from policies.vocabulary import State
+from policies.vocabulary import Reason, State
 from tests.support import boards
 from tests.support.banning import Bench, a_ban
 from tests.support.batching import MODERATOR, Boards, Desk, a_batch, decided, submitted
@@ -363,6 +363,34 @@ async def test_what_is_on_a_board_without_a_policy_is_left_and_said(store: Store
         assert ({"no-policy": 1}, {"decided": 1, "barred": 1}) == (batch.left_out, batch.outcomes)
         batch = await desk.reverse(batch)
         assert {"reversed": 1, "barred": 1} == batch.outcomes
+
+
+async def test_what_a_command_puts_into_a_batch_is_all_that_it_decides_on(store: Store, board: Board):
+    """It is previewed once it is filled, and takes nothing more then; what it was told to leave stays."""
+    async with open_in(store) as ledger:
+        desk = Desk(ledger, {"tiny": board})
+        await submitted(ledger, board, [("a", "ada", 3), ("b", "bob", 2)], to_state=State.PROMOTED)
+        [seqs, newest] = [
+            dict(await store.sql(f"SELECT submission_id, max(seq) FROM {table} GROUP BY 1"))
+            for table in ("submissions", "events")
+        ]
+        a, b = (BatchItem("tiny", seqs[name], name, "ada", newest[name]) for name in "ab")
+        left = b._replace(outcome="barred", why="refused")
+        new = batches.filling(("tiny",), Reason.KEY_COMPROMISED, {}, {"key": "eu-1"}, now_ms=NOON_MS)
+        await ledger.write(begin(new))
+        assert BatchState.FILLING is (await desk.settled(new.batch_id)).state
+        await ledger.write(batches.put_items(new.batch_id, [a, left], now_ms=NOON_MS))
+        await ledger.write(batches.end_filling(new.batch_id, now_ms=NOON_MS))
+        batch = await desk.settled(new.batch_id)
+        assert (BatchState.PREVIEWED, 2, {"refused": 1}) == (batch.state, batch.items, batch.leaves)
+        assert 4 == batch.preview["podium_count"]
+        with pytest.raises(StateConflict):
+            await ledger.write(batches.put_items(new.batch_id, [b], now_ms=NOON_MS))
+        batch = await desk.apply(batch)
+        assert {"barred": 1, "decided": 1} == batch.outcomes
+        batch = await desk.reverse(batch)
+        assert {"barred": 1, "reversed": 1} == batch.outcomes
+        assert {("verified",)} == set(await store.sql("SELECT reason FROM submissions"))
 
 
 async def test_what_comes_while_a_batch_is_selected_is_not_in_it(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -98,18 +99,44 @@ def test_T02_a_quarantine_needs_no_index_and_says_what_it_could_not_reach(data: 
 
     asyncio.run(write())
     since = "2020-01-01T00:00:00Z"
-    first = run("revoke", "eu-1", "--compromised-since", since)
-    assert [
-        "SUBMISSION  WHAT",
-        "far         left",
-        "new         quarantined",
-        "old         quarantined",
-    ] == sorted(first.stdout.splitlines()[1:], key=lambda line: (not line.startswith("SUB"), line))
-    assert 2 == first.exit_code
-    again = run("revoke", "eu-1", "--compromised-since", since, "--json")
+    preview = run("revoke", "eu-1", "--compromised-since", since)
+    assert (1, ["far", "new", "old"]) == (preview.exit_code, quarantined(preview, "to-be-quarantined"))
+    assert 3 == len(rows(data / "ledger.sqlite3", "SELECT 1 FROM submissions WHERE state = 'promoted'"))
+    assert "left out, no-policy\t1" in preview.stderr
+    first = run("revoke", "eu-1", "--compromised-since", since, "--yes")
+    assert (2, ["new", "old"], ["far"]) == (
+        first.exit_code,
+        quarantined(first, "quarantined"),
+        quarantined(first, "left"),
+    )
+    again = run("revoke", "eu-1", "--compromised-since", since, "--yes", "--json")
     assert (2, {"submission": "far", "what": "left"}) == (again.exit_code, json.loads(again.stdout))
+    states = "SELECT submission_id, state FROM submissions ORDER BY 1"
     assert [("far", "promoted"), ("new", "revoked"), ("old", "revoked")] == rows(
-        data / "ledger.sqlite3", "SELECT submission_id, state FROM submissions ORDER BY 1"
+        data / "ledger.sqlite3", states
     )
     events = rows(data / "ledger.sqlite3", "SELECT actor, reason FROM events WHERE to_state = 'revoked'")
     assert [("operator", "key-compromised")] * 2 == events
+
+    [batch] = re.findall(r"scoregate batch reverse (\S+)", first.stderr)
+    assert batch in batches("list").output
+    assert 1 == batches("reverse", batch).exit_code, "one was left"
+    assert {"promoted"} == {state for _, state in rows(data / "ledger.sqlite3", states)}
+    [previewed] = re.findall(r"scoregate batch apply (\S+)", preview.stderr)
+    for _ in range(2):
+        applied = batches("apply", previewed)
+        assert (1, True) == (applied.exit_code, "overtaken\t2" in applied.output), (
+            "it was previewed before that"
+        )
+    assert "there is no batch" in refusal(batches("apply", "nope"))
+    assert "the batch is reversed" in refusal(batches("apply", batch))
+
+
+def batches(*words: str) -> Result:
+    return CliRunner().invoke(app, ["batch", *words])
+
+
+def quarantined(result: Result, what: str) -> list[str]:
+    """The submissions of which a command says so."""
+    lines = [line.split() for line in result.stdout.splitlines()]
+    return sorted(line[0] for line in lines if line[1:] == [what])

@@ -23,6 +23,8 @@ INDEX_COMMANDS = [
     "replay reverify --board arcade --build 1 --apply",
     "replay undo 20261120",
     "key revoke k1 --compromised-since 2026-11-20T00:00:00Z",
+    "batch apply 5b0c0f3f6e1d2a9c47e8b1d0",
+    "batch reverse 5b0c0f3f6e1d2a9c47e8b1d0",
 ]
 """Commands that show in the index what they write, or compare it."""
 

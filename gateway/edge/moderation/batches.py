@@ -53,8 +53,6 @@ _NEWEST: Final = (2**63 - 1, "")
 _REASONS: Final = frozenset(reason.value for reason in Reason)
 _TIMES: Final = ("received_since", "received_until", "achieved_since", "achieved_until")
 
-_PREVIEWS: Final = frozenset({BatchState.SELECTING, BatchState.PREVIEWED, BatchState.REFUSED})
-
 _log = logger()
 
 
@@ -269,7 +267,7 @@ def batch_shown(batch: Batch) -> BatchShown:
         items=batch.items,
         boards=[BatchOnBoard(**each) for each in preview.get("boards", ())],
         in_cases=preview.get("in_cases", 0),
-        left_out=dict(preview.get("left_out", {}) if batch.state in _PREVIEWS else batch.left_out),
+        left_out=batch.leaves,
         board_count=preview.get("board_count", 0),
         podiums=[PodiumChange(**each) for each in preview.get("podiums", ())],
         podium_count=preview.get("podium_count", 0),

@@ -28,6 +28,7 @@ Place = tuple[str, int]
 class BatchState(StrEnum):
     """The state of a batch."""
 
+    FILLING = "filling"
     SELECTING = "selecting"
     PREVIEWED = "previewed"
     REFUSED = "refused"
@@ -36,6 +37,11 @@ class BatchState(StrEnum):
     REVERSING = "reversing"
     REVERSED = "reversed"
     ABANDONED = "abandoned"
+
+
+_PREVIEWS: Final = frozenset(
+    {BatchState.FILLING, BatchState.SELECTING, BatchState.PREVIEWED, BatchState.REFUSED}
+)
 
 
 class ItemOutcome(StrEnum):
@@ -96,6 +102,12 @@ class Batch:
     left_out: Mapping[str, int] = field(default_factory=dict)
     decided_by: str = ""
     reversed_by: str = ""
+
+    @property
+    def leaves(self) -> dict[str, int]:
+        """Return how many submissions the batch leaves, by reason, or is expected to before it is applied."""
+        expected = Counter(self.preview.get("left_out", {}) if self.state in _PREVIEWS else {})
+        return dict(expected + Counter(self.left_out))
 
     def with_outcomes(self, before: Sequence[BatchItem], after: Sequence[BatchItem]) -> Batch:
         """Return the batch with the counts of items that have got another outcome."""
