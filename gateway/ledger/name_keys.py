@@ -18,6 +18,15 @@ def name_key(name: str) -> str:
     return " ".join(skeleton.split())
 
 
+def search_key(name: str) -> str:
+    """Return the key by which a name, or the beginning of one, is looked for.
+
+    Case makes no difference in any script, and look-alikes of small letters make none.
+    """
+    # A skeleton tells some capitals from their small letters, as I from i, which is l to it.
+    return name_key(name.casefold()).replace("i", "l")
+
+
 def _skeleton(text: str) -> str:
     prototypes = _prototypes()
     replaced = "".join(

@@ -9,7 +9,7 @@ import orjson
 from sqlalchemy import bindparam, func, insert, or_, select, text, update
 
 from gateway.ledger.index_pages import fetch_listed, is_listed
-from gateway.ledger.name_keys import name_key
+from gateway.ledger.name_keys import name_key, search_key
 from gateway.ledger.records import (
     Receipt,
     ServerKey,
@@ -255,18 +255,19 @@ def add_player(player: str, name: str, *, now_ms: int, is_unique: bool = False) 
 
     If names are unique, raises NameTaken if another player has one that looks like it.
     """
-    key = name_key(name)
+    key = search_key(name)
 
     async def work(tx: Transaction) -> None:
         if is_unique:
-            await take_name(tx, player, key)
-        await tx.run(_ADD_PLAYER, player=player, name=name, created_at_ms=now_ms, name_key=key)
+            await take_name(tx, player, name)
+        await tx.run(_ADD_PLAYER, player=player, name=name, created_at_ms=now_ms, search_key=key)
 
     return work
 
 
-async def take_name(tx: Transaction, player: str, key: str) -> None:
-    """Let nobody else have a name with this key. Raises NameTaken if another player has one."""
+async def take_name(tx: Transaction, player: str, name: str) -> None:
+    """Let nobody else have a name that looks like this one. Raises NameTaken if another player has."""
+    key = name_key(name)
     takers = [row[0] for row in await tx.rows(_TAKEN_NAME, name_key=key)]
     if takers and takers != [player]:
         raise NameTaken

@@ -257,7 +257,7 @@ async def test_M07_the_console_is_in_nobodys_frame(desk: Desk, sits: Any):
 
 
 PLACES = ["/console/sign-in", "/console/queue", "/console/queue?player=nobody", "case", "settled", "/console/account",
-          "/console/people", "/console/people/jo", "/console/players", "player", "/console/figures",
+          "/console/people", "/console/people/jo", "/console/players?name=%C5%8C", "player", "/console/figures", "/console/trail",
           "/console/nothing"]  # fmt: skip
 
 

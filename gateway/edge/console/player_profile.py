@@ -1,9 +1,11 @@
-"""The pages of players: find one, and see, ban and unban one."""
+"""The pages of players: find one, see what they have on one's boards, rename, ban and unban them."""
 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from aiohttp import web
 
@@ -15,15 +17,22 @@ from gateway.edge.console.visits import visit_of
 from gateway.edge.console.wording import without_field
 from gateway.edge.context import EDGE
 from gateway.edge.http.request import moderator_anywhere
-from gateway.edge.moderation import bans
-from gateway.edge.moderation.players import profile_of
+from gateway.edge.moderation import bans, renames
+from gateway.edge.moderation.players import NAME_LIMIT, players_shown, profile_of, submissions_shown
 from gateway.edge.players.friends import named_player
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire.moderation_bans import BanShown
 from gateway.runtime.clock import parse_rfc3339, rfc3339
 from policies.bans import BanCode
+from policies.renames import RenameCode
 
 PLAYERS: Final = "/console/players"
+
+ROWS: Final = 50
+"""Players of a page of a search."""
+
+SUBMISSIONS: Final = 10
+"""Submissions that a player's page shows at once."""
 
 DAY_MS: Final = 86_400_000
 
@@ -35,7 +44,9 @@ _PLAYER_ID: Final = re.compile(r"[A-Za-z0-9_~-][A-Za-z0-9_.~:-]{0,63}")
 _SHOWN: Final = frozenset(
     {
         ProblemType.IDEMPOTENCY_MISMATCH,
+        ProblemType.NAME_TAKEN,
         ProblemType.NOT_FOUND,
+        ProblemType.PRECONDITION_FAILED,
         ProblemType.SCHEMA_VIOLATION,
         ProblemType.SCOPE_FORBIDDEN,
         ProblemType.SELF_APPROVAL,
@@ -46,23 +57,46 @@ _SHOWN: Final = frozenset(
 
 
 async def find_player(request: web.Request) -> web.Response:
-    """Draw the search for a player, or go to the player with the id that was entered."""
-    await moderator_anywhere(request, Ability.READ)
-    wanted = request.query.get("player", "").strip()
-    if _PLAYER_ID.fullmatch(wanted):
-        return go_to(request, f"{PLAYERS}/{wanted}")
+    """Draw the players with such a name, or go to the only one with such an id."""
+    edge, moderator = request.app[EDGE], await moderator_anywhere(request, Ability.READ)
+    wanted, cursor = request.query.get("name", "").strip()[:NAME_LIMIT], request.query.get("cursor")
+    if _PLAYER_ID.fullmatch(wanted) and not cursor:
+        with suppress(Problem):
+            await profile_of(edge, moderator, wanted)
+            return go_to(request, f"{PLAYERS}/{wanted}")
+    found = await players_shown(edge, moderator, wanted, cursor, count=ROWS) if wanted else None
     return draw(
         request,
         "find_player.html",
         visit=await visit_of(request),
         current=PLAYERS,
-        wanted=wanted[:128],
+        wanted=wanted,
+        found=found.players if found else [],
+        next_query=urlencode({"name": wanted, "cursor": found.next}) if found and found.next else "",
+        is_first=not cursor,
     )
 
 
 async def show_player_page(request: web.Request) -> web.Response:
     """Draw a player who has something on the boards that the moderator may read."""
     return await _player(request)
+
+
+async def rename(request: web.Request) -> web.Response:
+    """Give a player another name; an empty field gives the one of a player who chose none."""
+    form = await read_form(request)
+    await moderator_anywhere(request, Ability.OVERRULE)
+    body = {name: form.get(name, "") for name in ("was", "code", "note")}
+    if name := form.get("new-name", "").strip():
+        body["name"] = name
+    return await _sent(request, renames.rename_player, body, form)
+
+
+async def undo_rename(request: web.Request) -> web.Response:
+    """Take the last rename of a player back."""
+    form = await read_form(request)
+    await moderator_anywhere(request, Ability.OVERRULE)
+    return await _sent(request, renames.undo_rename, {"was": form.get("was", "")}, form)
 
 
 async def ban(request: web.Request) -> web.Response:
@@ -116,6 +150,9 @@ async def _player(
     edge, player = request.app[EDGE], named_player(request)
     moderator = await moderator_anywhere(request, Ability.READ)
     profile = await profile_of(edge, moderator, player)
+    cursor = request.query.get("cursor") if request.method == "GET" else None
+    submissions = await submissions_shown(edge, moderator, player, cursor, count=SUBMISSIONS)
+    boards = await edge.catalogue.boards({*profile.boards, *(entry.board for entry in profile.standings)})
     return draw(
         request,
         "player.html",
@@ -124,6 +161,13 @@ async def _player(
         current=PLAYERS,
         player=player,
         name=profile.name or player,
+        profile=profile,
+        submissions=submissions.submissions,
+        next_query=urlencode({"cursor": submissions.next}) if submissions.next else "",
+        is_first=not cursor,
+        decimals={board.name: board.policy.decimals for board in boards.values()},
+        may_rename=profile.name is not None and moderator.may(Ability.OVERRULE, EVERYWHERE),
+        rename_codes=list(RenameCode),
         bans=profile.bans,
         in_force=[each for each in profile.bans if _is_in_force(each, edge.clock())],
         codes=list(BanCode),

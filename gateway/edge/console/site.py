@@ -16,6 +16,7 @@ from gateway.edge.console import (
     player_profile,
     queue_page,
     sign_in_page,
+    trail_page,
 )
 from gateway.edge.console.page_drawing import go_to
 from gateway.edge.console.static_files import add_static_files
@@ -61,9 +62,12 @@ CONSOLE_PAGES: Final = (
     ConsolePage("POST", f"{_CASE}/{{decision}}", case_page.decide, _DECIDE),
     ConsolePage("GET", "/console/players", player_profile.find_player),
     ConsolePage("GET", _PLAYER, player_profile.show_player_page),
+    ConsolePage("POST", f"{_PLAYER}/rename", player_profile.rename, Ability.OVERRULE),
+    ConsolePage("POST", f"{_PLAYER}/rename/undo", player_profile.undo_rename, Ability.OVERRULE),
     ConsolePage("POST", f"{_PLAYER}/bans", player_profile.ban, Ability.OVERRULE),
     ConsolePage("POST", f"{_PLAYER}/bans/{{ban}}/lift", player_profile.unban, Ability.OVERRULE),
     ConsolePage("GET", figures_page.FIGURES, figures_page.show_figures_page),
+    ConsolePage("GET", trail_page.TRAIL, trail_page.show_trail_page),
     ConsolePage("GET", "/console/account", account_page.show_account),
     ConsolePage("POST", "/console/account/password", account_page.change_password),
     ConsolePage("POST", "/console/account/second-factor", account_page.begin_second_factor),

@@ -25,6 +25,7 @@ PLACES: Final = (
     Place("/console/queue", "Queue"),
     Place("/console/players", "Players"),
     Place("/console/figures", "Figures"),
+    Place("/console/trail", "Trail"),
     Place("/console/people", "People", Ability.ADMINISTER),
 )
 

@@ -24,6 +24,9 @@ PAGE_LIMIT: Final = 100
 ROWS_LIMIT: Final = 1_000
 """Most rows of one file; the next file goes on where it ended."""
 
+FILTERS: Final = ("moderator", "reason", "board", "player", "since", "until")
+"""The parameters by which the trail is filtered."""
+
 _NEWEST: Final = 2**63 - 1
 _MEANINGS: Final = {reason.value: reason.meaning for reason in Reason}
 _CSV: Final = "text/csv; charset=utf-8; header=present"
@@ -31,9 +34,18 @@ _CSV: Final = "text/csv; charset=utf-8; header=present"
 
 async def list_trail(request: web.Request) -> web.Response:
     """Return a page of what moderators did, newest first."""
+    count = whole_number(request, "limit", 25, 1, PAGE_LIMIT)
+    return json_response(await trail_shown(request, count=count))
+
+
+async def trail_shown(request: web.Request, *, count: int) -> TrailPageShown:
+    """Return the page of the trail that a query asks for.
+
+    Raises `schema-violation`, and as `moderator_of`.
+    """
     moderator = await moderator_of(request, Ability.READ, _board_asked(request))
-    page, following = await _page(request, moderator, whole_number(request, "limit", 25, 1, PAGE_LIMIT))
-    return json_response(TrailPageShown(events=[_shown(event) for event in page.events], next=following))
+    page, following = await _page(request, moderator, count)
+    return TrailPageShown(events=[_shown(event) for event in page.events], next=following)
 
 
 async def export_trail(request: web.Request) -> web.Response:

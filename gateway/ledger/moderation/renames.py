@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import bindparam, select, update
 
 from gateway.ledger.moderation.account_rows import Act, add_event
-from gateway.ledger.name_keys import name_key
+from gateway.ledger.name_keys import search_key
 from gateway.ledger.players.player_names import name_of_player
 from gateway.ledger.queries import take_name
 from gateway.ledger.schema import players, renames
@@ -26,7 +26,7 @@ _OF_PLAYER = Query(
 _SET_NAME = Query(
     update(players)
     .where(players.c.player == bindparam("of_player"))
-    .values(name=bindparam("new_name"), name_key=bindparam("new_key"))
+    .values(name=bindparam("new_name"), search_key=bindparam("new_key"))
 )
 _UNDO = Query(
     update(renames)
@@ -136,7 +136,6 @@ async def _expect(tx: Transaction, player: str, name: str) -> None:
 
 
 async def _set_name(tx: Transaction, player: str, name: str, *, is_unique: bool) -> None:
-    key = name_key(name)
     if is_unique:
-        await take_name(tx, player, key)
-    await tx.run(_SET_NAME, of_player=player, new_name=name, new_key=key)
+        await take_name(tx, player, name)
+    await tx.run(_SET_NAME, of_player=player, new_name=name, new_key=search_key(name))

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from sqlalchemy import bindparam, select, tuple_
 
-from gateway.ledger.name_keys import name_key
+from gateway.ledger.name_keys import search_key
 from gateway.ledger.schema import players, submissions
 from gateway.ledger.transaction import Operation, Query, Transaction
 from gateway.runtime.telemetry import label_of
@@ -23,12 +23,12 @@ _BEYOND: Final = "\U0010ffff"
 _p, _s = players.c, submissions.c
 _PLAYER = Query(select(_p.name, _p.created_at_ms).where(_p.player == bindparam("player")))
 _NAMED = Query(
-    select(_p.name_key, _p.player, _p.name, _p.created_at_ms)
+    select(_p.search_key, _p.player, _p.name, _p.created_at_ms)
     .where(
-        tuple_(_p.name_key, _p.player) > tuple_(bindparam("after_key"), bindparam("after")),
-        _p.name_key < bindparam("beyond"),
+        tuple_(_p.search_key, _p.player) > tuple_(bindparam("after_key"), bindparam("after")),
+        _p.search_key < bindparam("beyond"),
     )
-    .order_by(_p.name_key, _p.player)
+    .order_by(_p.search_key, _p.player)
     .limit(bindparam("count"))
 )
 _BOARDS_PLAYED = Query(
@@ -78,7 +78,7 @@ def players_named(
 
     `*` is every board. Case, spaces and look-alikes make no difference.
     """
-    key = name_key(beginning)
+    key = search_key(beginning)
     after_key, after_player = max(after, (key, ""))
 
     async def work(tx: Transaction) -> PlayersFound:

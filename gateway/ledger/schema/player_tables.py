@@ -12,12 +12,12 @@ players = Table(
     Column("player", Text, primary_key=True),
     required("name", Text),
     required("created_at_ms", Int64),
-    Column("name_key", Text),
-    Index("players_by_name", "name_key", "player"),
+    Column("search_key", Text),
+    Index("players_by_name", "search_key", "player"),
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )
-"""Players with names. `name_key` is by what a name is looked for: what it looks like, with folded case."""
+"""Players with names. `search_key` is by what a name is looked for (`gateway.ledger.name_keys`)."""
 
 taken_names = Table(
     "taken_names",

@@ -284,7 +284,7 @@ async def test_a_player_is_banned_and_unbanned_by_forms(harness: Harness):
     session, player = await session_of(harness, "sam"), await player_of(harness, "Ada")
     case = await submitted(harness, player, 900, state=State.PROMOTED, reason=Reason.ACCEPTED, findings=())
     path = f"/console/players/{player}"
-    found = await ask(harness, "GET", f"/console/players?player={player}", session)
+    found = await ask(harness, "GET", f"/console/players?name={player}", session)
     assert (303, path) == (found.status, found.headers["Location"])
     page = await ask(harness, "GET", path, session)
     form = {
@@ -303,6 +303,43 @@ async def test_a_player_is_banned_and_unbanned_by_forms(harness: Harness):
     assert 303 == (await ask(harness, "POST", lift, session)).status
     assert "promoted" == await harness.state_of(case)
     assert "Lifted" in (await ask(harness, "GET", path, session)).text
+
+
+async def test_a_player_is_found_renamed_and_renamed_back_by_forms(harness: Harness):
+    """The page has what the player has; the trail tells both, and is filtered by what its form sends."""
+    await staff(harness, ROLES)
+    session, player = await session_of(harness, "sam"), await player_of(harness, "<i>Ada")
+    await submitted(harness, player, 900)
+    await submitted(harness, player, 901, state=State.PROMOTED, reason=Reason.ACCEPTED, findings=())
+    found = await ask(harness, "GET", "/console/players?name=%3CI%3E", session)
+    assert (200, True) == (found.status, f'href="/console/players/{player}">&lt;i&gt;Ada' in found.text)
+    path = f"/console/players/{player}"
+    page = await ask(harness, "GET", path, session)
+    assert ['Standings <span class="count">1', 'Cases that wait <span class="count">1'] == re.findall(
+        r'(?:Standings|Cases that wait) <span class="count">\d+', page.text
+    )
+    form = {"was": "<i>Ada", "new-name": "\u3164", "code": "abusive", "note": "<b>rude</b>"}
+    refused = await ask(harness, "POST", f"{path}/rename", session, form)
+    assert (422, True) == (refused.status, "control and invisible characters" in refused.text.lower())
+    assert 303 == (await ask(harness, "POST", f"{path}/rename", session, form | {"new-name": ""})).status
+    renamed, unnamed = await ask(harness, "GET", path, session), f"Player {player[-8:]}"
+    assert (True, 1) == (f"<title>{unnamed}" in renamed.text, renamed.text.count("&lt;b&gt;rude&lt;/b&gt;"))
+    overtaken = await ask(harness, "POST", f"{path}/rename/undo", session, {"was": "<i>Ada"})
+    assert 412 == overtaken.status
+    assert 303 == (await ask(harness, "POST", f"{path}/rename/undo", session, {"was": unnamed})).status
+    assert "Undone" in (await ask(harness, "GET", path, session)).text
+
+    sent = "/console/trail?moderator=sam&reason=renamed&board=&player=&since=2020-01-01T00%3A00&until="
+    asked = await ask(harness, "GET", sent, session)
+    kept = "/console/trail?moderator=sam&reason=renamed&since=2020-01-01T00%3A00%3A00Z"
+    assert (303, kept) == (asked.status, asked.headers["Location"])
+    trail = await ask(harness, "GET", kept, session)
+    assert (1, 0) == (trail.text.count("&lt;i&gt;Ada</span> →"), trail.text.count("Rename undone</strong>"))
+    assert f"/v1/moderation/trail.csv?{kept.partition('?')[2].replace('&', '&amp;')}" in trail.text
+    wrong = await ask(harness, "GET", "/console/trail?reason=bored", session)
+    assert (422, True) == (wrong.status, "there is no such reason" in wrong.text)
+    viewer = await ask(harness, "GET", "/console/trail", await session_of(harness, "vic"))
+    assert (200, False) == (viewer.status, "trail.csv" in viewer.text)
 
 
 async def test_M02_a_player_of_other_boards_has_no_page(harness: Harness):

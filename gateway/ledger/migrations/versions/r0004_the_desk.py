@@ -16,7 +16,7 @@ from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData
 from sqlalchemy import Text as PlainText
 from sqlalchemy.engine import Connection
 
-from gateway.ledger.name_keys import name_key
+from gateway.ledger.name_keys import search_key
 
 revision: Final = "0004"
 down_revision: Final = "0003"
@@ -294,7 +294,7 @@ Table(
 
 _PAGE: Final = 1_000
 _NAMES: Final = text("SELECT player, name FROM players WHERE player > :after ORDER BY player LIMIT :count")
-_KEY: Final = text("UPDATE players SET name_key = :key WHERE player = :player")
+_KEY: Final = text("UPDATE players SET search_key = :key WHERE player = :player")
 
 _BY_MODERATOR: Final = text("actor LIKE 'moderator:%'")
 _IS_BANNED: Final = text("state = 'revoked' AND reason = 'banned'")
@@ -303,7 +303,7 @@ _UPDATES: Final = {
     "batches": "state, version, changed_at_ms, due_at_ms, place, looked_at, items, preview, outcomes, "
     "left_out, decided_by, reversed_by",
     "batch_items": "outcome, decided_seq, why",
-    "players": "name, name_key",
+    "players": "name, search_key",
     "renames": "undone_at_ms, undone_by",
     "bans": "lifted_at_ms, lifted_by, changed_seq, changed_count, seen_seq",
     "cases": "reason, harm, order_key, claimed_by, claimed_until_ms, waits_until_ms, not_for, cannot_tell, "
@@ -342,9 +342,9 @@ def upgrade() -> None:
         postgresql_where=is_revoked,
     )
     op.create_index("submissions_of_player", "submissions", ["player", "seq"])
-    op.add_column("players", Column("name_key", Text))
+    op.add_column("players", Column("search_key", Text))
     _key_names(op.get_bind())
-    op.create_index("players_by_name", "players", ["name_key", "player"])
+    op.create_index("players_by_name", "players", ["search_key", "player"])
     _add_index("events_by_moderator", ["actor", "seq"])
     _add_index("events_by_moderators", ["seq"])
     op.create_index(
@@ -372,7 +372,7 @@ def _key_names(connection: Connection) -> None:
     """Store the key of each name, a page of players at a time."""
     after = ""
     while page := connection.execute(_NAMES, {"after": after, "count": _PAGE}).all():
-        connection.execute(_KEY, [{"key": name_key(name), "player": player} for player, name in page])
+        connection.execute(_KEY, [{"key": search_key(name), "player": player} for player, name in page])
         after = page[-1][0]
 
 
