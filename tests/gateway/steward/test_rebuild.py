@@ -22,6 +22,7 @@ from gateway.steward.index.rebuild import Rebuilder
 from policies.errors import IndexNotWhole, IndexUnavailable, RebuildRefused
 from policies.vocabulary import State
 from tests.support import preloaded
+from tests.support.banning import Bench, a_ban
 from tests.support.duty import Duty
 from tests.support.stores import on_both_ledgers
 from tests.support.thorough import IS_THOROUGH, thoroughly
@@ -61,6 +62,28 @@ async def crowd(duty: Duty, count: int) -> None:
 
 def built_keys(duty: Duty) -> list[bytes]:
     return list(duty.redis.scan_iter(f"{BOARD}built:*"))
+
+
+async def test_an_index_that_is_rebuilt_during_a_ban_and_after_it_is_the_ledgers(duty: Duty):
+    """Without the player, and then with every place that there was before; the live one is the same each time."""
+    await duty.fill()
+    bench = Bench(duty.ledger, {"tiny": duty.board}, duty.index)
+    places = [ranked_keys(duty)]
+    for step in (bench.ban(a_ban("one", "ada"), at_ms=duty.clock()), bench.unban("one", at_ms=duty.clock())):
+        await step
+        await duty.settle_down()
+        live = duty.snapshot()
+        await duty.rebuilder().rebuild()
+        assert live == duty.snapshot()
+        duty.assert_index_is_the_ledgers()
+        places.append(ranked_keys(duty))
+    assert places[0] == places[2]
+    assert places[0] != places[1]
+    assert not [entry for key in places[1].values() for entry in key if b"ada" in entry[0]]
+
+
+def ranked_keys(duty: Duty) -> dict[bytes, Any]:
+    return {key: kept for key, kept in duty.snapshot().items() if isinstance(kept, list)}
 
 
 @in_pages_and_at_once
