@@ -22,6 +22,7 @@ from gateway.edge.admission.shedding import Entrance
 from gateway.edge.admission.turnstile import Turnstile
 from gateway.edge.assets.asset_traffic import AssetTraffic
 from gateway.edge.auth.keyring import Keyring, keyring_of
+from gateway.edge.auth.login_attempts import LoginAttempts
 from gateway.edge.auth.server_keys import ServerKeys
 from gateway.edge.auth.tickets import Tickets
 from gateway.edge.auth.tokens import Tokens
@@ -335,9 +336,24 @@ def _sender_parts(opened: _EdgeResources, keyring: Keyring) -> _SenderParts:
         "cursors": Cursors(keyring.derive(b"cursor")),
         "tickets": Tickets(keyring),
         "tokens": Tokens(keyring),
-        "logins": Logins(opened.index.client, keyring.derive(b"second-factor")),
+        "logins": _logins(opened, keyring),
         "server_keys": ServerKeys(opened.ledger),
     }
+
+
+def _logins(opened: _EdgeResources, keyring: Keyring) -> Logins:
+    settings, provider = opened.settings, None
+    if settings.oidc_issuer:
+        from gateway.edge.auth.identity_provider import IdentityProvider  # noqa: PLC0415 - loads authlib
+
+        provider = IdentityProvider(settings)
+    return Logins(
+        opened.index.client,
+        keyring.derive(b"second-factor"),
+        attempts=LoginAttempts(keyring.derive(b"login-attempt")),
+        provider=provider,
+        takes_passwords=settings.password_logins,
+    )
 
 
 def put_in_force(edge: Edge, policies: Policies) -> None:

@@ -145,6 +145,14 @@ class AccountOvertaken(ScoregateError):
     """The account of a moderator has changed since it was read; nothing was stored."""
 
 
+class ProviderUnavailable(ScoregateError):
+    """The identity provider does not answer as it should; nobody was logged in."""
+
+
+class IdentityRefused(ScoregateError):
+    """What a login through the identity provider brought does not hold; its text is one word for logs."""
+
+
 class NameTaken(ScoregateError):
     """Another player has a name that looks like it; nothing was stored."""
 

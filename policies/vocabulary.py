@@ -110,6 +110,7 @@ class Reason(StrEnum):
     MODERATOR_ENABLED = "moderator-enabled", "The account of a moderator was enabled again.", "none"
     MODERATOR_INVITED = "moderator-invited", "A moderator was invited to set a password.", "none"
     PASSWORD_SET = "password-set", "A moderator set a password.", "none"
+    IDENTITY_SET = "identity-set", "A moderator logs in through the identity provider from now on.", "none"
     SECOND_FACTOR_ADDED = "second-factor-added", "A moderator's logins take a code now.", "none"
     SECOND_FACTOR_REMOVED = "second-factor-removed", "A moderator's logins take no code any more.", "none"
     SESSIONS_ENDED = "sessions-ended", "Sessions of a moderator were ended.", "none"

@@ -9,12 +9,19 @@ from pydantic import ValidationError
 
 from gateway.edge.auth.moderator_credentials import moderator_of_account
 from gateway.edge.auth.moderators import EVERYWHERE, Ability, ModeratorRole
+from gateway.edge.auth.own_pages import address_at
 from gateway.edge.moderation.own_account import new_token
 from gateway.edge.moderation.people import INVITATION_PAGE, new_invitation
 from gateway.edge.wire.moderation_people import NewModerator
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.moderation import accounts, api_tokens, invitations
-from gateway.ledger.moderation.account_rows import Account, Act
+from gateway.ledger.moderation.account_rows import (
+    SUBJECT_LENGTH,
+    Account,
+    Act,
+    ProviderIdentity,
+    is_subject,
+)
 from gateway.runtime.clock import wall_clock
 from gateway.runtime.settings import Settings
 from gateway.wiring import open_ledger
@@ -40,6 +47,33 @@ async def add(
             accounts.add_account(name, new.grants, _act(), players=new.players, invitation=invitation)
         )
     return address_of(settings, token)
+
+
+async def add_known(
+    settings: Settings,
+    name: str,
+    scopes: Sequence[str],
+    role: ModeratorRole,
+    players: Sequence[str],
+    *,
+    subject: str,
+) -> None:
+    """Add an account that logs in as a subject of the identity provider.
+
+    Raises AccountConflict, and SettingsError without a provider.
+    """
+    new = _checked(name, scopes, role, players)
+    if settings.oidc_issuer is None:
+        raise SettingsError("--oidc: set SCOREGATE_OIDC_ISSUER and SCOREGATE_OIDC_CLIENT_ID first")
+    if not is_subject(subject):
+        raise SettingsError(
+            f"--oidc: expected 1 to {SUBJECT_LENGTH} characters of ASCII, as the claim `sub` has"
+        )
+    identity = ProviderIdentity(settings.oidc_issuer, subject)
+    async with open_ledger(settings) as ledger:
+        await ledger.write(
+            accounts.add_account(name, new.grants, _act(), players=new.players, identity=identity)
+        )
 
 
 async def invite(settings: Settings, name: str) -> str:
@@ -96,9 +130,7 @@ async def first_admin(settings: Settings) -> str | None:
 
 def address_of(settings: Settings, token: str) -> str:
     """Return the address of an invitation: over HTTPS, or plain for this machine alone."""
-    host = settings.hosts[0] if settings.hosts else settings.bind
-    is_here = host.rpartition(":")[0] in {"localhost", "127.0.0.1", "[::1]"}
-    return f"{'http' if is_here else 'https'}://{host}{INVITATION_PAGE}{token}"
+    return address_at(settings.hosts[0] if settings.hosts else settings.bind, INVITATION_PAGE + token)
 
 
 async def _issue(

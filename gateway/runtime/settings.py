@@ -7,14 +7,28 @@ from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from policies.errors import SettingsError
 
 MAXIMUM_PORT = 65_535
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+"""The hosts of this machine, to which browsers and we speak without TLS."""
+
+ADDRESS_LENGTH = 2_000
+"""The most characters of an address of the identity provider."""
 
 EDGE_METRICS_BIND = "127.0.0.1:9464"
 """The default address of an edge's metrics."""
@@ -109,6 +123,13 @@ class Settings(BaseSettings):
     master_key: SecretStr | None = None
     seal_key: SecretStr | None = None
     seal_heads: Path | None = None
+    oidc_issuer: str | None = None
+    oidc_client_id: Annotated[str, Field(min_length=1, max_length=512)] | None = Field(
+        default=None, validate_default=True
+    )
+    oidc_client_secret: SecretStr | None = None
+    oidc_name: Annotated[str, Field(min_length=1, max_length=40)] = "single sign-on"
+    password_logins: bool = Field(default=True, validate_default=True)
     sandbox: Literal["any", "bubblewrap"] = "any"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_to: Literal["files", "stdout"] = "files"
@@ -172,6 +193,27 @@ class Settings(BaseSettings):
                 "expected sqlite:///<path> or postgresql://<user>:<password>@<host>:<port>/<database>, "
                 "with / ? # @ and : in a name or a password written as %2F %3F %23 %40 and %3A"
             )
+        return value
+
+    @field_validator("oidc_issuer")
+    @classmethod
+    def _is_an_issuer(cls, value: str | None) -> str | None:
+        if value is not None and (not is_safe_address(value) or urlsplit(value).query):
+            raise ValueError("expected https://<host>/<path> without a query, or http:// on this machine")
+        return value
+
+    @field_validator("oidc_client_id")
+    @classmethod
+    def _goes_with_an_issuer(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if (value is None) != (info.data.get("oidc_issuer") is None):
+            raise ValueError("expected together with SCOREGATE_OIDC_ISSUER")
+        return value
+
+    @field_validator("password_logins")
+    @classmethod
+    def _leaves_a_way_in(cls, value: bool, info: ValidationInfo) -> bool:  # noqa: FBT001 - pydantic passes it
+        if not value and info.data.get("oidc_issuer") is None:
+            raise ValueError("expected SCOREGATE_OIDC_ISSUER, so that somebody can log in")
         return value
 
     @field_validator("redis_url")
@@ -241,6 +283,20 @@ class Settings(BaseSettings):
             return frozenset(host.lower() for host in self.hosts)
         port = self.bind_address[1]
         return frozenset({self.bind.lower(), f"127.0.0.1:{port}", f"localhost:{port}", f"[::1]:{port}"})
+
+
+def is_safe_address(text: str) -> bool:
+    """Return whether an address is one of HTTPS, or of this machine, so that nobody on the way changes it."""
+    try:
+        url = urlsplit(text)
+        host, has_port = url.hostname or "", url.port is None or url.port > 0
+    except ValueError:
+        return False
+    is_plain = not (url.username or url.password or url.fragment) and text.isascii() and text.isprintable()
+    is_safe = url.scheme == "https" or (url.scheme == "http" and host in LOOPBACK)
+    return (
+        bool(host) and has_port and is_plain and is_safe and " " not in text and len(text) <= ADDRESS_LENGTH
+    )
 
 
 def host_and_port(bind: str) -> tuple[str, int]:

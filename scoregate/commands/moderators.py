@@ -35,20 +35,31 @@ def moderator_add(
     player: Annotated[
         list[str] | None, typer.Option(help="A player of their own, on whose runs they never decide.")
     ] = None,
+    oidc: Annotated[
+        str | None,
+        typer.Option(
+            help="Their subject at the identity provider, through which they log in from the start."
+        ),
+    ] = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Add a moderator, and print the address at which they set a password."""
+    """Add a moderator, and print the address at which they choose how to log in, unless that is said."""
     from gateway.edge.auth.moderators import ModeratorRole
-    from scoregate.moderator_accounts import add
+    from scoregate.moderator_accounts import add, add_known
 
     settings = deployment_of(data_dir, is_writing=bool(scope))
     refuse_unknown_boards(settings, scope or [])
-    _print_invitation(finish(add(settings, name, scope or ["*"], ModeratorRole(role.value), player or [])))
+    grants, players = (scope or ["*"], ModeratorRole(role.value)), player or []
+    if oidc is None:
+        _print_invitation(finish(add(settings, name, *grants, players)))
+        return
+    finish(add_known(settings, name, *grants, players, subject=oidc))
+    typer.echo(f"added {name}, who logs in through {settings.oidc_issuer}")
 
 
 @app.command("invite")
 def moderator_invite(name: str, data_dir: DataDir = None) -> None:
-    """Print a new address at which a moderator sets a password."""
+    """Print a new address at which a moderator chooses how to log in."""
     from scoregate.moderator_accounts import invite
 
     _print_invitation(finish(invite(settings_of(data_dir), name)))
@@ -65,7 +76,7 @@ def moderator_list(as_json: AsJson = False, data_dir: DataDir = None) -> None:
             "moderator": account.name,
             "roles": [f"{role} of {scope}" for scope, role in account.grants.items()],
             "players": account.players,
-            "login": "password" if account.password else None,
+            "login": "password" if account.password else "provider" if account.identity else None,
             "second_factor": account.has_second_factor,
             "state": "disabled" if account.is_disabled else "enabled",
             "since": rfc3339(account.created_at_ms),

@@ -11,6 +11,8 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
+from gateway.ledger.moderation.account_rows import Act, ProviderIdentity
+from gateway.ledger.moderation.accounts import add_account
 from gateway.runtime.settings import Settings
 from gateway.settlement.settle import Decision, settle
 from policies.vocabulary import Reason, State
@@ -19,6 +21,7 @@ from tests.browser.conftest import PATIENCE_MS
 from tests.browser.watching import at_tick, loaded, watched
 from tests.support.desk import TOO_FAST, cookie_of, player_of, staff, submitted
 from tests.support.harness import Harness, free_port, running_harness
+from tests.support.identity_provider import client_settings, small_provider
 from tests.support.valkey import ValkeyServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="package")]
@@ -377,3 +380,22 @@ async def settled(desk: Desk, case: str) -> None:
     reason = Reason.REJECTED_BY_MODERATOR
     gone = Decision(case, state, "moderator:jo", reason, desk.harness.clock(), frozenset({State.HELD}))
     await settle(edge.ledger, edge.index, edge.catalogue.of_files["arcade"], [gone])
+
+
+async def test_a_moderator_signs_in_at_a_provider_of_another_site(desk: Desk, sits: Any):
+    """There and back by the pages that go on by themselves, to a page that has the session; no policy is in the way."""
+    settings = desk.harness.edge.settings
+    async with small_provider(lambda: desk.harness.clock() / 1000, "localhost") as provider:
+        own = client_settings(provider) | {"bind": f"127.0.0.1:{free_port()}"}
+        async with running_harness(settings.model_copy(update=own)) as harness:
+            act = Act("operator:test", harness.clock())
+            who = ProviderIdentity(provider.url, provider.subject)
+            await harness.edge.ledger.write(add_account("kim", {"*": "viewer"}, act, identity=who))
+            page = await sits("", base_url=harness.url)
+            await page.goto("/console/account")
+            assert [] == await faults(page)
+            await page.click("text=Sign in with Keyhouse")
+            await page.click("text=It is me")
+            await page.wait_for_url("**/console/account")
+            await expect(page.locator("h1")).to_have_text("kim")
+            assert [] == await faults(page)

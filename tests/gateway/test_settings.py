@@ -38,6 +38,15 @@ REFUSED = {
     "ledger_url": ["mysql://db/scores", "sqlite://", "postgresql://u:p/w@db/scores"],
     "bind": ["8080", "127.0.0.1", "127.0.0.1:65536", "::1:80", "host:"],
     "metrics_bind": ["127.0.0.1:65536", ":9464"],
+    "oidc_issuer": [
+        "id.example",
+        "http://id.example",
+        "https://id.example/?a=b",
+        "https://a:b@id.example",
+        "ftp://localhost",
+    ],
+    "oidc_client_id": ["desk"],
+    "password_logins": ["false"],
     "kafka_topic": ["a topic", "x" * 250],
     "answer_within_s": ["0", "soon"],
     "log_level": ["loud"],
@@ -109,3 +118,12 @@ def test_a_ledger_is_where_its_url_says(tmp_path: Path):
         SettingsError, match="SCOREGATE_LEDGER_URL: this needs the ledger to be an SQLite file"
     ):
         _ = database.ledger_path
+
+
+def test_an_identity_provider_is_named_with_the_client_that_we_are_to_it():
+    """Both or neither; over HTTPS, but on this machine."""
+    for issuer in ("https://id.example/realms/studio", "http://127.0.0.1:5556/dex", "http://localhost:9000/"):
+        known = load_settings(oidc_issuer=issuer, oidc_client_id="desk", password_logins=False)
+        assert (issuer, False) == (known.oidc_issuer, known.password_logins)
+    with pytest.raises(SettingsError, match="SCOREGATE_OIDC_CLIENT_ID"):
+        load_settings(oidc_issuer="https://id.example")

@@ -10,10 +10,13 @@ from pathlib import Path
 import pytest
 
 from gateway.edge.auth.moderator_secrets import digest_of
+from gateway.edge.auth.moderators import ModeratorRole
+from gateway.ledger.moderation.account_rows import ProviderIdentity
 from gateway.ledger.moderation.invitations import accept_invitation
 from gateway.runtime.settings import Settings
 from gateway.wiring import open_ledger
-from scoregate.moderator_accounts import address_of, first_admin
+from policies.errors import AccountConflict, SettingsError
+from scoregate.moderator_accounts import add_known, address_of, every_account, first_admin
 from tests.support import preloaded
 
 
@@ -49,6 +52,30 @@ def test_a_moderator_is_added_with_an_invitation_and_no_password(folder: Path):
     assert "disabled" == listed(folder)["mara"]["state"]
     assert "disabled: enable it first" in scoregate(folder, "moderator", "invite", "mara").stderr
     assert 0 == scoregate(folder, "moderator", "enable", "mara").returncode
+
+
+async def test_a_moderator_is_added_as_a_person_of_the_identity_provider(folder: Path):
+    """Once, with no invitation; not without a provider, and not with what no provider calls anybody."""
+    settings = Settings(data_dir=folder, oidc_issuer="https://id.example", oidc_client_id="desk")
+    for name, subject, of, refusal in (
+        ("mara", "248289761001", settings, None),
+        ("noor", "248289761001", settings, "another account logs in as this person"),
+        ("noor", "", settings, "--oidc"),
+        ("noor", "n\u00f6", settings, "--oidc"),
+        ("noor", "7", Settings(data_dir=folder), "SCOREGATE_OIDC_ISSUER"),
+    ):
+        adding = add_known(of, name, ["*"], ModeratorRole.ADMIN, [], subject=subject)
+        if refusal is None:
+            await adding
+            continue
+        with pytest.raises((AccountConflict, SettingsError), match=refusal):
+            await adding
+    [account] = await every_account(settings)
+    assert ("mara", ProviderIdentity("https://id.example", "248289761001")) == (
+        account.name,
+        account.identity,
+    )
+    assert await first_admin(settings) is None, "an admin can log in"
 
 
 def test_a_token_makes_an_account_and_never_widens_one(folder: Path):

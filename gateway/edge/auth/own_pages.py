@@ -9,19 +9,24 @@ from aiohttp import web
 
 from gateway.edge.context import EDGE
 from gateway.edge.problems import Problem, ProblemType
+from gateway.runtime.settings import LOOPBACK
 
 _SCHEMES: Final = ("http", "https")
 
 _OWN_SITES: Final = frozenset({"same-origin", "none"})
 """What `Sec-Fetch-Site` says of our own pages, and of what a person began: an address that was typed in."""
 
-_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-
 
 def is_own_origin(request: web.Request, origin: str) -> bool:
     """Return whether an `Origin` is one of this deployment, whose pages may come through a proxy with TLS."""
     hosts = request.app[EDGE].settings.allowed_hosts
     return origin.lower() in {f"{scheme}://{host}" for scheme in _SCHEMES for host in hosts}
+
+
+def address_at(host: str, path: str) -> str:
+    """Return the address of a page of ours: over HTTPS, or plain for this machine alone."""
+    is_here = urlsplit(f"//{host}").hostname in LOOPBACK
+    return f"{'http' if is_here else 'https'}://{host}{path}"
 
 
 def refuse_foreign_pages(request: web.Request, *, is_cookie: bool) -> None:
@@ -44,7 +49,7 @@ def refuse_plain_http(request: web.Request) -> None:
     Browsers keep `Secure` cookies of pages over HTTPS, and of the loopback addresses.
     """
     origin = urlsplit(request.headers.get("Origin", ""))
-    if origin.scheme == "http" and origin.hostname not in _LOOPBACK:
+    if origin.scheme == "http" and origin.hostname not in LOOPBACK:
         raise Problem(
             ProblemType.INSECURE_ORIGIN,
             "over plain HTTP a browser does not keep the session: use https://, or http://localhost",

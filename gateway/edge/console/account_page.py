@@ -13,10 +13,12 @@ from gateway.edge.auth.moderators import Ability
 from gateway.edge.console.forms import read_form, send_as_api
 from gateway.edge.console.page_drawing import draw, go_to
 from gateway.edge.console.refusal_pages import SIGN_IN
+from gateway.edge.console.sign_in_page import ways_in
 from gateway.edge.console.visits import visit_of
 from gateway.edge.console.wording import without_field
 from gateway.edge.context import EDGE
 from gateway.edge.moderation import own_account, own_sessions
+from gateway.edge.moderation.logins import is_proven_lately
 from gateway.edge.problems import Problem, ProblemType
 
 ACCOUNT: Final = "/console/account"
@@ -111,7 +113,7 @@ async def issue_token(request: web.Request) -> web.Response:
     form = await read_form(request)
     days = form.get("days", "")
     body = {
-        "password": form.get("password", ""),
+        "password": form.get("password"),
         "label": form.get("label", ""),
         "ability": form.get("ability", ""),
         "scopes": form.get("scopes", "").split(),
@@ -169,4 +171,6 @@ async def _account(
         section=section,
         begun=begun,
         issued=issued,
+        is_proven=session is not None and is_proven_lately(session.record, edge.clock()),
+        **ways_in(request),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import orjson
 from aiohttp import web
@@ -37,6 +37,7 @@ _ON_THE_FORM: Final = {
     ProblemType.SCHEMA_VIOLATION: None,
     ProblemType.REDUCED_CAPACITY: None,
     ProblemType.INSECURE_ORIGIN: None,
+    ProblemType.DEPENDENCY_UNAVAILABLE: None,
 }
 """Refusals that the form itself shows, with what was entered; None shows the refusal's own words."""
 
@@ -106,7 +107,9 @@ async def take_invitation(request: web.Request) -> web.Response:
     return response
 
 
-def _sign_in(request: web.Request, form: Mapping[str, str], problem: Problem | None = None) -> web.Response:
+def _sign_in(
+    request: web.Request, form: Mapping[str, str], problem: Problem | None = None, *, fault: str = ""
+) -> web.Response:
     return draw(
         request,
         "sign_in.html",
@@ -114,9 +117,22 @@ def _sign_in(request: web.Request, form: Mapping[str, str], problem: Problem | N
         headers=problem.headers if problem else {},
         name=form.get("name", ""),
         next=own_path(form.get("next"), ""),
-        fault=_words_of(problem),
+        fault=fault or _words_of(problem),
         needs_code=problem is not None and problem.kind is ProblemType.SECOND_FACTOR_REQUIRED,
+        **ways_in(request),
     )
+
+
+def ways_in(request: web.Request) -> dict[str, Any]:
+    """Return what a page has to know of how people sign in here."""
+    edge = request.app[EDGE]
+    provider = edge.settings.oidc_name if edge.logins.provider else ""
+    return {"provider": provider, "takes_passwords": edge.logins.takes_passwords}
+
+
+def refused_sign_in(request: web.Request, problem: Problem) -> web.Response:
+    """Return the form to sign in, above which is why the identity provider let nobody in."""
+    return _sign_in(request, {}, problem, fault=without_field(problem))
 
 
 async def _invitation(request: web.Request, problem: Problem | None = None) -> web.Response:
@@ -127,7 +143,9 @@ async def _invitation(request: web.Request, problem: Problem | None = None) -> w
         status=problem.kind.status if problem else 200,
         headers=problem.headers if problem else {},
         name=name,
+        token=request.match_info["token"],
         fault=_words_of(problem),
+        **ways_in(request),
     )
 
 

@@ -14,12 +14,14 @@ from gateway.edge.console import (
     figures_page,
     people_page,
     player_profile,
+    provider_page,
     queue_page,
     sign_in_page,
     trail_page,
 )
 from gateway.edge.console.page_drawing import go_to
 from gateway.edge.console.static_files import add_static_files
+from gateway.edge.moderation.provider_logins import REDIRECT
 from gateway.edge.reads.read_budget import budgeted
 
 if TYPE_CHECKING:
@@ -51,9 +53,12 @@ CONSOLE_PAGES: Final = (
     ConsolePage("GET", "/console/", show_start, None),
     ConsolePage("GET", "/console/sign-in", sign_in_page.show_sign_in, None),
     ConsolePage("POST", "/console/sign-in", sign_in_page.sign_in, None),
+    ConsolePage("POST", REDIRECT, provider_page.begin_at_provider, None),
+    ConsolePage("GET", REDIRECT, provider_page.come_back, None),
     ConsolePage("POST", "/console/sign-out", sign_in_page.sign_out, None),
     ConsolePage("GET", "/console/invitations/{token}", sign_in_page.show_invitation, None),
     ConsolePage("POST", "/console/invitations/{token}", sign_in_page.take_invitation, None),
+    ConsolePage("POST", "/console/invitations/{token}/provider", provider_page.accept_at_provider, None),
     ConsolePage("GET", "/console/queue", queue_page.show_queue_page),
     ConsolePage("POST", "/console/queue/next", queue_page.take_next, _DECIDE),
     ConsolePage("GET", _CASE, case_page.show_case_page),

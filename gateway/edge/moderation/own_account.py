@@ -17,7 +17,13 @@ from gateway.edge.http.body import SMALL_BODY, read_body
 from gateway.edge.http.request import moderator_credential, parse_body
 from gateway.edge.http.responses import json_response
 from gateway.edge.moderation.account_refusals import account_refusals_as_problems
-from gateway.edge.moderation.logins import check_password, login_client_of, step_of_first_code
+from gateway.edge.moderation.logins import (
+    check_again,
+    check_password,
+    login_client_of,
+    refuse_without_passwords,
+    step_of_first_code,
+)
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire import moderation_people as wire
 from gateway.ledger.moderation import api_tokens, invitations, second_factors, sessions
@@ -39,6 +45,7 @@ async def change_password(request: web.Request) -> web.Response:
     edge, session = request.app[EDGE], await session_of(request)
     new = parse_body(await read_body(request, SMALL_BODY), wire.NewPassword)
     account = session.account
+    refuse_without_passwords(edge)
     await check_password(edge, account, new.password, login_client_of(request))
     check_new_password(new.new, account.name)
     hashed = await edge.logins.passwords.hashed(new.new)
@@ -96,7 +103,7 @@ async def issue_token(request: web.Request) -> web.Response:
     for scope in new.scopes:
         if not session.moderator.reaches(scope):
             raise Problem(ProblemType.SCOPE_FORBIDDEN, f"scopes: you have no role on {scope}")
-    await check_password(edge, session.account, new.password, login_client_of(request))
+    await check_again(edge, session, new.password, login_client_of(request))
     now_ms = edge.clock()
     text, record = new_token(
         session.account.name, new.label, Ability(new.ability), new.scopes, now_ms, now_ms + new.days * DAY_MS

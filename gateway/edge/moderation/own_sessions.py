@@ -116,6 +116,7 @@ def who_am_i(credential: Credential) -> wire.WhoAmI:
         grants={scope: role.value for scope, role in moderator.grants.items()},
         players=sorted(moderator.players),
         second_factor=credential.account.has_second_factor,
+        has_identity=credential.account.identity is not None,
         csrf=session.csrf if session else None,
         expires_at=rfc3339(min(ends_ms)),
     )

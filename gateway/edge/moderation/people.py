@@ -189,6 +189,7 @@ def moderator_shown(account: Account) -> wire.ModeratorShown:
         grants=dict(account.grants),
         players=list(account.players),
         has_password=account.password is not None,
+        has_identity=account.identity is not None,
         second_factor=account.has_second_factor,
         created_at=rfc3339(account.created_at_ms),
         disabled_at=None if account.disabled_at_ms is None else rfc3339(account.disabled_at_ms),

@@ -17,6 +17,7 @@ LONGEST_TOKEN_DAYS: Final = 365
 ModeratorName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
 Scope = Annotated[str, Field(pattern=r"^(\*|[a-z][a-z0-9_.-]{0,127})$")]
 Password = Annotated[Secret, Field(max_length=256)]
+PasswordAgain = Annotated[str | None, Field(max_length=256, repr=False)]
 Code = Annotated[Secret, Field(max_length=16)]
 RoleName = Literal["viewer", "moderator", "senior", "admin"]
 AbilityName = Literal["read", "decide", "overrule", "administer"]
@@ -60,10 +61,11 @@ class SecondFactorCode(Body):
 class NewToken(Body):
     """A personal token: up to an ability, on some scopes, or without any on all of one's own.
 
-    One's own password is shown again, so that whoever has the session alone cannot stay.
+    One's own password is shown again, so that whoever has the session alone cannot stay. Who logs in through
+    the identity provider has none, and has proven there lately who they are.
     """
 
-    password: Password
+    password: PasswordAgain = None
     label: Annotated[str, Field(min_length=1, max_length=80)]
     ability: AbilityName = "decide"
     scopes: Annotated[list[Scope], Field(max_length=SCOPES_LIMIT)] = Field(default_factory=list)
@@ -89,7 +91,7 @@ class WhoAmI(Answer):
     """Who sends the request, and what they may do where.
 
     With a token, the roles are no greater than the token's. `csrf` is what writes by the session's cookie
-    carry in `X-Scoregate-Csrf`.
+    carry in `X-Scoregate-Csrf`. Who `has_identity` logs in through the identity provider.
     """
 
     moderator: str
@@ -97,6 +99,7 @@ class WhoAmI(Answer):
     grants: dict[str, str]
     players: list[str]
     second_factor: bool
+    has_identity: bool
     csrf: str | None = None
     expires_at: str
 
@@ -197,6 +200,7 @@ class ModeratorShown(Answer):
     grants: dict[str, str]
     players: list[str]
     has_password: bool
+    has_identity: bool
     second_factor: bool
     created_at: str
     disabled_at: str | None = None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 import orjson
-from sqlalchemy import bindparam, delete, select
+from sqlalchemy import bindparam, delete, or_, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from gateway.ledger.index_pages import fetch_listed, is_listed
@@ -34,6 +34,9 @@ ADMIN: Final = "admin"
 SENIOR: Final = "senior"
 """The role of those who overrule others."""
 
+SUBJECT_LENGTH: Final = 255
+"""Characters of a subject, which are of ASCII (OpenID Connect Core 1.0, section 2)."""
+
 _m, _g = moderators.c, moderator_grants.c
 
 _ACCOUNT = Query(select(moderators).where(_m.moderator == bindparam("of_moderator")))
@@ -47,7 +50,10 @@ _admins = (
     .order_by(_g.moderator)
 )
 _ADMINS = Query(_admins.limit(2))
-_READY_ADMINS = Query(_admins.where(_m.password.is_not(None)).limit(2))
+_READY_ADMINS = Query(_admins.where(or_(_m.password.is_not(None), _m.subject.is_not(None))).limit(2))
+_OF_SUBJECT = Query(
+    select(_m.moderator).where(_m.issuer == bindparam("of_issuer"), _m.subject == bindparam("of_subject"))
+)
 _put = upsert(moderators)
 _PUT = Query(
     _put.on_conflict_do_update(
@@ -65,17 +71,31 @@ _REMOVE_ACCESS = tuple(
 )
 
 
+class ProviderIdentity(NamedTuple):
+    """Who somebody is to an identity provider: its issuer, and the subject that it never gives to another."""
+
+    issuer: str
+    subject: str
+
+
+def is_subject(text: object) -> bool:
+    """Return whether this can be the subject of somebody at an identity provider."""
+    return isinstance(text, str) and 0 < len(text) <= SUBJECT_LENGTH and text.isascii() and text.isprintable()
+
+
 @dataclass(frozen=True, slots=True)
 class Account:
     """An account: its roles by scope, its own players, and its secrets as they are stored.
 
-    `version` is the number of its last event. A second factor without a step is not confirmed yet.
+    It logs in with a password, or through an identity provider. `version` is the number of its last event. A
+    second factor without a step is not confirmed yet.
     """
 
     name: str
     grants: Mapping[str, str]
     players: tuple[str, ...] = ()
     password: str | None = field(default=None, repr=False)
+    identity: ProviderIdentity | None = None
     second_factor: bytes | None = field(default=None, repr=False)
     second_factor_step: int | None = None
     created_at_ms: int = 0
@@ -86,6 +106,11 @@ class Account:
     def is_disabled(self) -> bool:
         """Return whether it may do nothing at all."""
         return self.disabled_at_ms is not None
+
+    @property
+    def has_login(self) -> bool:
+        """Return whether there is something to log in with."""
+        return self.password is not None or self.identity is not None
 
     @property
     def has_second_factor(self) -> bool:
@@ -114,6 +139,19 @@ async def load_account(tx: Transaction, name: str) -> Account | None:
     """Return an account, or None, inside a transaction."""
     rows = await tx.rows(_ACCOUNT, of_moderator=name)
     return account_from(rows[0], (await grants_of(tx, [name])).get(name, {})) if rows else None
+
+
+async def load_account_of(tx: Transaction, identity: ProviderIdentity) -> Account | None:
+    """Return the account that logs in as somebody of an identity provider, or None, inside a transaction."""
+    rows = await tx.rows(_OF_SUBJECT, of_issuer=identity.issuer, of_subject=identity.subject)
+    return await load_account(tx, rows[0][0]) if rows else None
+
+
+async def refuse_second_account(tx: Transaction, name: str, identity: ProviderIdentity) -> None:
+    """Raise AccountConflict if another account than the one of this name logs in as this person."""
+    other = await load_account_of(tx, identity)
+    if other is not None and other.name != name:
+        raise AccountConflict("another account logs in as this person of the identity provider")
 
 
 async def save(
@@ -164,10 +202,10 @@ async def expected(tx: Transaction, name: str, version: int | None = None) -> Ac
 
 async def keep_an_admin(tx: Transaction, before: Account, after: Account) -> None:
     """Raise AccountConflict if nobody could change accounts after this, or log in to do so."""
-    is_kept = after.is_admin and (after.password is not None or before.password is None)
+    is_kept = after.is_admin and (after.has_login or not before.has_login)
     if not before.is_admin or is_kept:
         return
-    admins = await tx.rows(_ADMINS if before.password is None else _READY_ADMINS)
+    admins = await tx.rows(_READY_ADMINS if before.has_login else _ADMINS)
     if all(name == before.name for (name,) in admins):
         raise AccountConflict("it is the last admin of all boards: add another one first")
 
@@ -190,6 +228,8 @@ async def put_account(tx: Transaction, account: Account) -> None:
         moderator=account.name,
         players=orjson.dumps(list(account.players)).decode(),
         password=account.password,
+        issuer=account.identity and account.identity.issuer,
+        subject=account.identity and account.identity.subject,
         second_factor=account.second_factor,
         second_factor_step=account.second_factor_step,
         created_at_ms=account.created_at_ms,
@@ -208,5 +248,6 @@ async def grants_of(tx: Transaction, names: Sequence[str]) -> dict[str, dict[str
 
 def account_from(row: Row, grants: Mapping[str, str]) -> Account:
     """Return the account of a row."""
-    name, players, *rest = row
-    return Account(name, grants, tuple(orjson.loads(players)), *rest)
+    name, players, password, issuer, subject, *rest = row
+    identity = None if subject is None else ProviderIdentity(issuer, subject)
+    return Account(name, grants, tuple(orjson.loads(players)), password, identity, *rest)

@@ -13,6 +13,7 @@ from gateway.ledger.moderation.account_rows import (
     EVERYWHERE,
     Account,
     Act,
+    ProviderIdentity,
     account_from,
     end_access,
     expected,
@@ -20,6 +21,8 @@ from gateway.ledger.moderation.account_rows import (
     is_admin_ready,
     keep_an_admin,
     load_account,
+    load_account_of,
+    refuse_second_account,
     save,
 )
 from gateway.ledger.moderation.invitations import Invitation, invite, put_invitation
@@ -50,6 +53,15 @@ def account_of(name: str) -> Operation[Account | None]:
 
     async def work(tx: Transaction) -> Account | None:
         return await load_account(tx, name)
+
+    return work
+
+
+def account_of_identity(identity: ProviderIdentity) -> Operation[Account | None]:
+    """Return the account that logs in as somebody of an identity provider, or None."""
+
+    async def work(tx: Transaction) -> Account | None:
+        return await load_account_of(tx, identity)
 
     return work
 
@@ -99,16 +111,27 @@ def add_account(
     *,
     players: Sequence[str] = (),
     invitation: Invitation | None = None,
+    identity: ProviderIdentity | None = None,
 ) -> Operation[Account]:
-    """Add an account, and return it. Raises AccountConflict if the name is taken, or there are too many."""
+    """Add an account, and return it.
+
+    Raises AccountConflict if the name or the identity is taken, or there are too many.
+    """
 
     async def work(tx: Transaction) -> Account:
         if await load_account(tx, name) is not None:
             raise AccountConflict("another account has this name")
         if len(await tx.rows(_ACCOUNTS, after="", count=ACCOUNTS_LIMIT)) == ACCOUNTS_LIMIT:
             raise AccountConflict(f"there are {ACCOUNTS_LIMIT} accounts, and may be no more")
-        account = Account(name, dict(grants), tuple(players), created_at_ms=act.at_ms)
-        detail = {"grants": dict(grants), "players": list(players), "invited": invitation is not None}
+        if identity:
+            await refuse_second_account(tx, name, identity)
+        account = Account(name, dict(grants), tuple(players), identity=identity, created_at_ms=act.at_ms)
+        detail = {
+            "grants": dict(grants),
+            "players": list(players),
+            "invited": invitation is not None,
+            "issuer": identity and identity.issuer,
+        }
         account = await save(tx, account, act, Reason.MODERATOR_ADDED, detail)
         await _put_grants(tx, account)
         if invitation:

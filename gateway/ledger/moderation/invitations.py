@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -11,10 +12,12 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from gateway.ledger.moderation.account_rows import (
     Account,
     Act,
+    ProviderIdentity,
     end_access,
     expected,
     keep_an_admin,
     load_account,
+    refuse_second_account,
     save,
 )
 from gateway.ledger.moderation.trail import ACTOR
@@ -49,9 +52,10 @@ class Invitation(NamedTuple):
 def invite(
     name: str, invitation: Invitation, act: Act, *, is_reset: bool = False, version: int | None = None
 ) -> Operation[Account]:
-    """Invite an account to set a password, in the place of any earlier invitation, and return it.
+    """Invite an account to choose how it logs in, in the place of any earlier invitation, and return it.
 
-    With `is_reset` its password, second factor, sessions and tokens end now. Raises as `change_account`.
+    With `is_reset` its password or identity, second factor, sessions and tokens end now. Raises as
+    `change_account`.
     """
 
     async def work(tx: Transaction) -> Account:
@@ -60,7 +64,9 @@ def invite(
             raise AccountConflict("the account is disabled: enable it first")
         if is_reset:
             before = account
-            account = replace(account, password=None, second_factor=None, second_factor_step=None)
+            account = replace(
+                account, password=None, identity=None, second_factor=None, second_factor_step=None
+            )
             await keep_an_admin(tx, before, account)
             await end_access(tx, name)
         await put_invitation(tx, name, invitation)
@@ -86,11 +92,31 @@ def accept_invitation(digest: bytes, password: str, *, at_ms: int) -> Operation[
     """
 
     async def work(tx: Transaction) -> Account | None:
-        name = await invited(digest, now_ms=at_ms)(tx)
-        account = await load_account(tx, name) if name else None
-        if account is None or account.is_disabled:
+        account = await _invited_account(tx, digest, at_ms)
+        return account and await _set_password(tx, account, password, Act(ACTOR + account.name, at_ms))
+
+    return work
+
+
+def accept_with_identity(
+    digest: bytes, identity: ProviderIdentity, *, at_ms: int
+) -> Operation[Account | None]:
+    """Have whom an invitation is for log in as somebody of an identity provider, in the place of a password.
+
+    Their sessions and tokens end. None if the invitation is not in force. Raises AccountConflict if another
+    account has the identity.
+    """
+
+    async def work(tx: Transaction) -> Account | None:
+        account = await _invited_account(tx, digest, at_ms)
+        if account is None:
             return None
-        return await _set_password(tx, account, password, Act(ACTOR + account.name, at_ms))
+        await refuse_second_account(tx, account.name, identity)
+        account = replace(
+            account, password=None, identity=identity, second_factor=None, second_factor_step=None
+        )
+        act, detail = Act(ACTOR + account.name, at_ms), {"issuer": identity.issuer}
+        return await _set_login(tx, account, act, Reason.IDENTITY_SET, detail)
 
     return work
 
@@ -111,8 +137,22 @@ def change_password(name: str, before: str | None, password: str, act: Act) -> O
 
 
 async def _set_password(tx: Transaction, account: Account, password: str, act: Act) -> Account:
+    return await _set_login(
+        tx, replace(account, password=password, identity=None), act, Reason.PASSWORD_SET, {}
+    )
+
+
+async def _set_login(
+    tx: Transaction, account: Account, act: Act, reason: Reason, detail: Mapping[str, str]
+) -> Account:
     await end_access(tx, account.name)
-    return await save(tx, replace(account, password=password), act, Reason.PASSWORD_SET)
+    return await save(tx, account, act, reason, detail)
+
+
+async def _invited_account(tx: Transaction, digest: bytes, at_ms: int) -> Account | None:
+    name = await invited(digest, now_ms=at_ms)(tx)
+    account = await load_account(tx, name) if name else None
+    return None if account is None or account.is_disabled else account
 
 
 async def put_invitation(tx: Transaction, name: str, invitation: Invitation) -> None:

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from sqlalchemy import bindparam, delete, insert, or_, select, update
 
-from gateway.ledger.moderation.account_rows import Account, Act, load_account, save
+from gateway.ledger.moderation.account_rows import Account, Act, ProviderIdentity, load_account, save
 from gateway.ledger.schema import Int64, moderator_sessions
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.errors import AccountConflict
@@ -54,6 +54,7 @@ class SessionRecord(NamedTuple):
     created_at_ms: int
     used_at_ms: int
     expires_at_ms: int
+    proven_at_ms: int = 0
 
 
 def session_of(digest: bytes) -> Operation[tuple[SessionRecord, Account] | None]:
@@ -80,15 +81,23 @@ def while_open(digest: bytes, work: Operation[T]) -> Operation[T]:
     return checked
 
 
-def open_session(session: SessionRecord, *, password: str | None, idle_since_ms: int) -> Operation[bool]:
+def open_session(
+    session: SessionRecord,
+    *,
+    password: str | None,
+    idle_since_ms: int,
+    identity: ProviderIdentity | None = None,
+) -> Operation[bool]:
     """Open a session, and remove what has ended.
 
-    False if the account was disabled meanwhile, or its password is no longer the one that was shown.
+    False if the account was disabled meanwhile, or does no longer log in with the password or identity shown.
     """
 
     async def work(tx: Transaction) -> bool:
         account = await load_account(tx, session.moderator)
-        if account is None or account.is_disabled or account.password != password:
+        if account is None or account.is_disabled:
+            return False
+        if (account.password, account.identity) != (password, identity):
             return False
         now = {"now_ms": session.created_at_ms, "idle_since_ms": idle_since_ms}
         await tx.run(_REMOVE_ENDED, of_moderator=session.moderator, **now)

@@ -12,16 +12,20 @@ moderators = Table(
     Column("moderator", Text, primary_key=True),
     required("players", Text),
     Column("password", Text),
+    Column("issuer", Text),
+    Column("subject", Text),
     Column("second_factor", LargeBinary),
     Column("second_factor_step", Int64),
     required("created_at_ms", Int64),
     Column("disabled_at_ms", Int64),
     required("version", Int64),
+    Index("moderators_by_subject", "issuer", "subject", unique=True),
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )
 """Accounts of moderators. `version` is the number of the last event of one.
 
+Who logs in through an identity provider has an issuer and a subject there, and no password.
 A second factor without a step is not confirmed yet. Its step is that of the last code that was taken.
 """
 
@@ -58,10 +62,12 @@ moderator_sessions = Table(
     required("created_at_ms", Int64),
     required("used_at_ms", Int64),
     required("expires_at_ms", Int64),
+    required("proven_at_ms", Int64),
     Index("moderator_sessions_of_moderator", "moderator", "created_at_ms", "session_id"),
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )
+"""Sessions. `proven_at_ms` is when the owner last proved who they are, 0 if an identity provider keeps it."""
 
 api_tokens = Table(
     "api_tokens",

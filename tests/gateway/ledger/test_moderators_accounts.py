@@ -7,9 +7,10 @@ import pytest
 from gateway.ledger.boards.board_life import check_boards
 from gateway.ledger.derived import log
 from gateway.ledger.index_pages import changes_after
-from gateway.ledger.moderation.account_rows import ADMIN, EVERYWHERE, Account, Act
+from gateway.ledger.moderation.account_rows import ADMIN, EVERYWHERE, Account, Act, ProviderIdentity
 from gateway.ledger.moderation.accounts import (
     account_of,
+    account_of_identity,
     accounts_after,
     add_account,
     change_account,
@@ -18,7 +19,12 @@ from gateway.ledger.moderation.accounts import (
     offer_first_admin,
 )
 from gateway.ledger.moderation.api_tokens import TOKENS_LIMIT, TokenRecord, issue_token, token_of, tokens_of
-from gateway.ledger.moderation.invitations import Invitation, accept_invitation, invite
+from gateway.ledger.moderation.invitations import (
+    Invitation,
+    accept_invitation,
+    accept_with_identity,
+    invite,
+)
 from gateway.ledger.moderation.sessions import (
     SESSIONS_LIMIT,
     SessionRecord,
@@ -100,6 +106,39 @@ def test_the_last_admin_stays(books: Books):
         books.do(disable_account("noor", ACT))
     books.do(enable_account("mara", ACT))
     assert books.do(disable_account("noor", ACT)).is_disabled
+
+
+def test_an_account_has_one_way_in_and_a_person_one_account(books: Books):
+    """A password takes the place of an identity and the other way round; both end what was open; the last admin stays."""
+    person, other = (
+        ProviderIdentity("https://id.example", "1"),
+        ProviderIdentity("https://other.example", "1"),
+    )
+    for name, secret in (("mara", b"1"), ("noor", b"2")):
+        books.do(add_account(name, EVERYTHING, ACT, invitation=Invitation(secret, SOON)))
+    books.do(accept_invitation(b"1", "hash", at_ms=NOON_MS))
+    books.do(invite("mara", Invitation(b"3", SOON), ACT))
+    books.do(open_session(a_session(1), password="hash", idle_since_ms=0))
+    assert books.do(accept_with_identity(b"3", person, at_ms=NOON_MS)) is not None
+    assert (None, person, []) == (
+        account(books).password,
+        account(books).identity,
+        books.do(sessions_of("mara")),
+    )
+    assert books.do(accept_with_identity(b"3", person, at_ms=NOON_MS)) is None
+    assert "mara" == books.do(account_of_identity(person)).name  # type: ignore[union-attr]
+    assert books.do(account_of_identity(other)) is None
+    with pytest.raises(AccountConflict, match="last admin"):
+        books.do(disable_account("mara", ACT))
+    with pytest.raises(AccountConflict, match="another account logs in"):
+        books.do(accept_with_identity(b"2", person, at_ms=NOON_MS))
+    assert not books.do(open_session(a_session(2), password=None, identity=other, idle_since_ms=0))
+    assert books.do(open_session(a_session(2), password=None, identity=person, idle_since_ms=0))
+    books.do(invite("mara", Invitation(b"4", SOON), ACT))
+    books.do(accept_invitation(b"4", "hash", at_ms=NOON_MS))
+    assert ("hash", None) == (account(books).password, account(books).identity)
+    assert books.do(accept_with_identity(b"2", person, at_ms=NOON_MS)) is not None
+    assert books.do(disable_account("mara", ACT)).is_disabled
 
 
 def test_an_admin_who_was_never_let_in_is_no_other(books: Books):

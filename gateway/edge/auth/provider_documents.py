@@ -1,0 +1,199 @@
+"""What the identity provider publishes: its endpoints and its keys, kept for a while and bounded.
+
+Nothing here waits longer than `TIMEOUT_S` for the provider, or takes more than `LONGEST` bytes of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from importlib.metadata import version
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+import orjson
+from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout, DummyCookieJar
+from joserfc.errors import JoseError
+from joserfc.jwk import ECKey, KeySet, OKPKey, RSAKey, import_key
+
+from gateway.runtime.settings import is_safe_address
+from policies.errors import ProviderUnavailable
+
+T = TypeVar("T")
+
+TIMEOUT_S: Final = 5.0
+"""The longest call to the provider, from connecting to the last byte."""
+
+LONGEST: Final = 262_144
+"""Bytes of an answer of the provider; the documents of the large ones have some thousand."""
+
+KEPT_S: Final = 3600.0
+"""How long endpoints and keys are used before they are read again."""
+
+AGAIN_S: Final = 10.0
+"""The least time between two readings of one document: also of one that failed, or lacked a key."""
+
+AT_ONCE: Final = 8
+"""Calls of one edge to the provider at once; what is beyond is refused."""
+
+KEYS_LIMIT: Final = 64
+RSA_BITS: Final = 2048
+"""The smallest RSA key that counts (RFC 7518, section 3.3)."""
+
+WELL_KNOWN: Final = "/.well-known/openid-configuration"
+
+_PUBLIC_KEYS: Final = (RSAKey, ECKey, OKPKey)
+
+_OK: Final = 200
+_SERVER_ERRORS: Final = 500
+
+
+class ProviderEndpoints(NamedTuple):
+    """Where a provider has people log in, gives tokens for codes, and publishes its keys."""
+
+    authorization: str
+    token: str
+    keys: str
+    takes_secret_in_body: bool
+    names_itself: bool
+
+
+class _Kept(Generic[T]):
+    """A document that is read when it is needed, and then used for a while."""
+
+    def __init__(self, read: Callable[[], Awaitable[T]], monotonic_s: Callable[[], float]) -> None:
+        self._read = read
+        self._monotonic_s = monotonic_s
+        self._reading = asyncio.Lock()
+        self._found: tuple[T, float] | None = None
+        self._tried_s = -math.inf
+
+    async def get(self, *, is_new: bool = False) -> T:
+        """Return the document; with `is_new`, one that was read a moment ago. Raises ProviderUnavailable."""
+        async with self._reading:  # so that many who log in share one reading
+            now_s = self._monotonic_s()
+            age_s = AGAIN_S if is_new else KEPT_S
+            if self._found and now_s - self._found[1] < age_s:
+                return self._found[0]
+            if now_s - self._tried_s < AGAIN_S:
+                if self._found:
+                    return self._found[0]
+                raise ProviderUnavailable("the identity provider did not answer a moment ago")
+            self._tried_s = now_s
+            self._found = (await self._read(), now_s)
+            return self._found[0]
+
+
+class ProviderDocuments:
+    """The endpoints and keys of one provider, and calls to it."""
+
+    def __init__(self, issuer: str, *, monotonic_s: Callable[[], float] = time.monotonic) -> None:
+        self._issuer = issuer
+        self._calls = 0
+        self._endpoints = _Kept(self._read_endpoints, monotonic_s)
+        self._keys = _Kept(self._read_keys, monotonic_s)
+
+    async def endpoints(self) -> ProviderEndpoints:
+        """Return where to go. Raises ProviderUnavailable."""
+        return await self._endpoints.get()
+
+    async def keys(self, *, is_new: bool = False) -> KeySet:
+        """Return the keys; with `is_new`, those of a moment ago. Raises ProviderUnavailable."""
+        return await self._keys.get(is_new=is_new)
+
+    async def post(self, url: str, body: str, headers: Mapping[str, str]) -> tuple[int, Mapping[str, Any]]:
+        """Return the status and the answer of the token endpoint. Raises ProviderUnavailable."""
+        return await self._call("POST", url, data=body.encode(), headers=headers)
+
+    async def _read_endpoints(self) -> ProviderEndpoints:
+        document = await self._read(self._issuer.rstrip("/") + WELL_KNOWN)
+        if document.get("issuer") != self._issuer:
+            raise ProviderUnavailable("the identity provider's document is of another issuer")
+        return ProviderEndpoints(
+            _address(document, "authorization_endpoint"),
+            _address(document, "token_endpoint"),
+            _address(document, "jwks_uri"),
+            "client_secret_basic"
+            not in document.get("token_endpoint_auth_methods_supported", ["client_secret_basic"]),
+            document.get("authorization_response_iss_parameter_supported") is True,
+        )
+
+    async def _read_keys(self) -> KeySet:
+        document = await self._read((await self.endpoints()).keys)
+        published = document.get("keys")
+        if not isinstance(published, list):
+            raise ProviderUnavailable("the identity provider publishes no keys")
+        return KeySet([key for each in published[:KEYS_LIMIT] if (key := _usable(each))])
+
+    async def _read(self, url: str) -> Mapping[str, Any]:
+        status, document = await self._call("GET", url)
+        if status != _OK:
+            raise ProviderUnavailable(f"the identity provider answers {status}")
+        return document
+
+    async def _call(self, method: str, url: str, **how: Any) -> tuple[int, Mapping[str, Any]]:
+        if self._calls >= AT_ONCE:
+            raise ProviderUnavailable("too many are logging in at once")
+        self._calls += 1
+        try:
+            async with (
+                asyncio.timeout(TIMEOUT_S),
+                _session() as session,
+                session.request(method, url, allow_redirects=False, **how) as answer,
+            ):
+                return answer.status, await _read_object(answer)
+        except (ClientError, OSError, ValueError, RuntimeError, TimeoutError) as error:
+            raise ProviderUnavailable(f"the identity provider: {type(error).__name__}") from error
+        finally:
+            self._calls -= 1
+
+
+def _session() -> ClientSession:
+    headers = {
+        "User-Agent": f"Scoregate/{version('scoregate')}",
+        "Accept": "application/json",
+        "Accept-Encoding": "identity",  # a small answer does not become a large one here
+    }
+    return ClientSession(
+        headers=headers,
+        timeout=ClientTimeout(total=TIMEOUT_S),
+        cookie_jar=DummyCookieJar(),
+        auto_decompress=False,
+    )
+
+
+async def _read_object(answer: ClientResponse) -> Mapping[str, Any]:
+    """Return the JSON object of an answer. Raises ValueError, and ProviderUnavailable for their faults."""
+    if answer.status >= _SERVER_ERRORS:
+        raise ProviderUnavailable(f"the identity provider answers {answer.status}")
+    body = bytearray()
+    async for piece in answer.content.iter_any():
+        body += piece
+        if len(body) > LONGEST:
+            raise ValueError("the answer is too long")
+    document = orjson.loads(body)
+    if not isinstance(document, dict):
+        raise ValueError("the answer is no object")  # noqa: TRY004 - a fault of the text, like the others
+    return document
+
+
+def _address(document: Mapping[str, Any], name: str) -> str:
+    address = document.get(name)
+    if not isinstance(address, str) or not is_safe_address(address):
+        raise ProviderUnavailable(f"the identity provider has no {name} that is safe")
+    return address
+
+
+def _usable(published: object) -> RSAKey | ECKey | OKPKey | None:
+    """Return a key with which a provider may sign; None for a secret one, a short one, or one to encrypt."""
+    if not isinstance(published, dict) or published.get("use", "sig") != "sig":
+        return None
+    try:
+        key = import_key(published)
+    except (JoseError, ValueError, TypeError, KeyError):
+        return None
+    if not isinstance(key, _PUBLIC_KEYS):
+        return None
+    is_short = isinstance(key, RSAKey) and key.public_key.key_size < RSA_BITS
+    return None if is_short else key
