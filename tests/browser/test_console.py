@@ -387,7 +387,8 @@ async def test_a_moderator_signs_in_at_a_provider_of_another_site(desk: Desk, si
     settings = desk.harness.edge.settings
     async with small_provider(lambda: desk.harness.clock() / 1000, "localhost") as provider:
         own = client_settings(provider) | {"bind": f"127.0.0.1:{free_port()}"}
-        async with running_harness(settings.model_copy(update=own)) as harness:
+        elsewhere = Settings(data_dir=settings.data_dir, redis_url=settings.redis_url, **own)
+        async with running_harness(elsewhere) as harness:
             act = Act("operator:test", harness.clock())
             who = ProviderIdentity(provider.url, provider.subject)
             await harness.edge.ledger.write(add_account("kim", {"*": "viewer"}, act, identity=who))
