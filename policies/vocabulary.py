@@ -82,6 +82,11 @@ class Reason(StrEnum):
     QUESTION_ASKED = "question-asked", "A moderator asked its player a question."
     QUESTION_ANSWERED = "question-answered", "Its player answered a moderator's question."
     APPROVED_ONCE = "approved-once", "A moderator approved it, and a second one has to."
+    APPROVAL_DECLINED = (
+        "approval-declined",
+        "One moderator approved it, and another did not: it stays as it is.",
+        "moderation",
+    )
     APPEALED = "appealed", "Its player appealed against the decision.", "moderation"
     APPEAL_DENIED = (
         "appeal-denied",
@@ -208,6 +213,7 @@ REMARKS: Mapping[Reason, frozenset[State]] = {
     Reason.QUESTION_ASKED: frozenset({State.HELD}),
     Reason.QUESTION_ANSWERED: frozenset({State.HELD}),
     Reason.APPROVED_ONCE: frozenset({State.HELD, State.REJECTED, State.REVOKED}),
+    Reason.APPROVAL_DECLINED: frozenset({State.REVOKED}),
     Reason.APPEALED: frozenset({State.REJECTED, State.REVOKED}),
     Reason.APPEAL_DENIED: frozenset({State.REJECTED, State.REVOKED}),
 }

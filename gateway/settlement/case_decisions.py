@@ -16,7 +16,7 @@ from gateway.ledger.records import StoredSubmission
 from gateway.ledger.schema import is_in, submissions
 from gateway.ledger.transaction import Operation, Query, Transaction
 from gateway.runtime.failpoints import Point, reach
-from gateway.settlement.case_history import CaseHistory, first_approval, has_open_appeal, standing_event
+from gateway.settlement.case_history import CaseHistory, appealed_decision, first_approval
 from gateway.settlement.labelling import label_decision
 from gateway.settlement.settle import (
     Decision,
@@ -161,7 +161,8 @@ async def _not_theirs(
 ) -> NotTheirs | None:
     if submission.player in request.own_players:
         return NotTheirs("you cannot decide on your own submission")
-    if has_open_appeal(history) and standing_event(history)["actor"] == request.decision.actor:
+    against = appealed_decision(history)
+    if against is not None and against["actor"] == request.decision.actor:
         return NotTheirs("the appeal is against your own decision; somebody else has to decide")
     if board.policy.moderation.own_board is OwnBoard.ALLOW or not request.own_players:
         return None

@@ -17,6 +17,12 @@ CaseHistory = Sequence[CaseEvent]
 
 DAY_MS: Final = 86_400_000
 
+UNDOES: Final = "undoes"
+"""The key, in the detail of an event, of the event that it undoes."""
+
+_ON_APPROVALS: Final = frozenset({Reason.APPROVED_ONCE, Reason.APPROVAL_DECLINED, Reason.APPEAL_DENIED})
+"""The remarks that make a first approval, or end it."""
+
 _JUDGES: Final = frozenset({"edge", "replay", "budget"})
 _NAMED_JUDGES: Final = ("moderator:", "server:")
 """The actors against whose decisions a player may appeal: not an operator, and no ban."""
@@ -49,20 +55,33 @@ def reason_without_bans(history: CaseHistory) -> Reason:
     return next(reason for reason in reasons if reason not in REMARKS)
 
 
+def as_it_stands(history: CaseHistory) -> CaseHistory:
+    """Return the events as they would be without bans, and without decisions that were undone."""
+    events = without_bans(history)
+    undone = {event["detail"].get(UNDOES) for event in events}
+    return [event for event in events if event["seq"] not in undone and UNDOES not in event["detail"]]
+
+
 def standing_event(history: CaseHistory) -> CaseEvent:
     """Return the event by which the submission stands as it does: the newest that is no remark."""
+    return _newest_change(as_it_stands(history))
+
+
+def _newest_change(history: CaseHistory) -> CaseEvent:
     return next(event for event in reversed(history) if event["reason"] not in REMARKS)
 
 
 def remarks(history: CaseHistory) -> CaseHistory:
     """Return what was remarked since then, the newest first."""
-    stands = standing_event(history)["seq"]
-    return [event for event in reversed(history) if event["seq"] > stands]
+    events = as_it_stands(history)
+    stands = _newest_change(events)["seq"]
+    return [event for event in reversed(events) if event["seq"] > stands]
 
 
 def first_approval(history: CaseHistory) -> CaseEvent | None:
-    """Return the approval that waits for a second one, None without any."""
-    return next((event for event in remarks(history) if event["reason"] == Reason.APPROVED_ONCE), None)
+    """Return the approval that waits for a second one, None without any, and once it was declined."""
+    newest = next((event for event in remarks(history) if event["reason"] in _ON_APPROVALS), None)
+    return newest if newest and newest["reason"] == Reason.APPROVED_ONCE else None
 
 
 def open_question(history: CaseHistory) -> CaseEvent | None:
@@ -85,14 +104,38 @@ def newest_appeal(history: CaseHistory) -> CaseEvent | None:
     return next((event for event in remarks(history) if event["reason"] == Reason.APPEALED), None)
 
 
+def waits_since_ms(history: CaseHistory) -> int:
+    """Return since when (Unix ms) the submission waits, if it does: a decision undone, it waits anew."""
+    newest = _newest_change(without_bans(history))
+    return int(max(newest, newest_appeal(history) or newest, key=lambda event: int(event["seq"]))["at_ms"])
+
+
 def denial_of_appeal(history: CaseHistory) -> CaseEvent | None:
     """Return the event that denied the player's appeal, None if none did."""
     return next((event for event in remarks(history) if event["reason"] == Reason.APPEAL_DENIED), None)
 
 
+def appealed_decision(history: CaseHistory) -> CaseEvent | None:
+    """Return the decision that an appeal is against, None once somebody has decided on the appeal.
+
+    Whoever holds the submission meanwhile, and asks its player, has not decided.
+    """
+    against: CaseEvent | None = None
+    stands = history[0]
+    for event in as_it_stands(history):
+        if event["reason"] not in REMARKS:
+            stands = event
+            against = against if event["to"] == State.HELD else None
+        elif event["reason"] == Reason.APPEALED:
+            against = stands
+        elif event["reason"] == Reason.APPEAL_DENIED:
+            against = None
+    return against
+
+
 def has_open_appeal(history: CaseHistory) -> bool:
-    """Return whether an appeal waits for a moderator."""
-    return newest_appeal(history) is not None and denial_of_appeal(history) is None
+    """Return whether an appeal waits for a moderator, who has not held the submission since."""
+    return appealed_decision(history) is not None and standing_event(history)["to"] != State.HELD
 
 
 def appeal_until_ms(history: CaseHistory, days: int) -> int | None:
@@ -103,17 +146,18 @@ def appeal_until_ms(history: CaseHistory, days: int) -> int | None:
     stands = standing_event(history)
     is_final = State(stands["to"]) in {State.REJECTED, State.REVOKED}
     is_theirs = stands["actor"] in _JUDGES or stands["actor"].startswith(_NAMED_JUDGES)
-    if not days or not is_final or not is_theirs or stands["reason"] in {Reason.CORRECTED, Reason.BANNED}:
+    if not days or not is_final or not is_theirs or stands["reason"] == Reason.CORRECTED:
         return None
-    return int(stands["at_ms"]) + days * DAY_MS
+    return int(_newest_change(without_bans(history))["at_ms"]) + days * DAY_MS
 
 
 def message_to_player(history: CaseHistory) -> str | None:
     """Return what a moderator last told the player of the decision. None if nothing, or under a ban."""
-    stands = standing_event(history)
-    if stands["reason"] == Reason.BANNED:
+    if _newest_change(history)["reason"] == Reason.BANNED:
         return None
-    told = denial_of_appeal(history) or stands
+    newest = _newest_change(without_bans(history))  # which may undo one, and say why
+    stands = newest if newest["detail"].get("message") else standing_event(history)
+    told = max(stands, denial_of_appeal(history) or stands, key=lambda event: int(event["seq"]))
     is_question = "answer_by_ms" in told["detail"]
     message = None if is_question else told["detail"].get("message")
     return message if isinstance(message, str) else None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from gateway.ledger import queries
 from gateway.ledger.moderation.cases import (
     CaseKind,
+    StoredCase,
     close_case,
     load_case,
     new_case,
@@ -15,7 +16,14 @@ from gateway.ledger.moderation.cases import (
 )
 from gateway.ledger.records import StoredSubmission
 from gateway.ledger.transaction import Transaction
-from gateway.settlement.case_history import standing_event
+from gateway.settlement.case_history import (
+    UNDOES,
+    CaseHistory,
+    appealed_decision,
+    first_approval,
+    open_question,
+    standing_event,
+)
 from policies.errors import CaseClaimed, StateConflict
 from policies.vocabulary import REMARKS, Reason, State
 
@@ -40,38 +48,50 @@ async def claim_conflict(
 
 
 async def keep_case(tx: Transaction, submission: StoredSubmission, decision: Decision) -> None:
-    """Close the case that a decision ends, open the one that it begins, and note in it what was remarked."""
-    if decision.reason in REMARKS:
-        await _note_remark(tx, submission, decision)
-    else:
-        if submission.state is not State.PENDING:  # which never has one
-            await close_case(tx, submission.submission_id)
+    """Have the case of a submission be what its events say, of which the decision is the newest.
+
+    Whoever is in a case leaves it with a remark, but for the player's answer.
+    """
+    if submission.state is State.PENDING:  # which never has a case
         if decision.to_state is State.HELD:
-            case = new_case(submission, decision.reason, decision.at_ms)
-            await open_cases([case._replace(waits_until_ms=decision.detail.get("answer_by_ms", 0))])(tx)
-
-
-async def _note_remark(tx: Transaction, submission: StoredSubmission, decision: Decision) -> None:
-    """Have a case wait for an answer or for somebody else, open the case of an appeal, or close it."""
-    case = await load_case(tx, submission.submission_id)
-    if decision.reason is Reason.APPEALED and case is None:
-        history = await queries.history_of(submission.submission_id)(tx)
-        decided_by = standing_event(history)["actor"]
-        is_moderator = decided_by.startswith(MODERATOR)
-        case = new_case(submission, Reason.APPEALED, decision.at_ms)._replace(
-            kind=CaseKind.APPEAL,
-            not_for=decided_by.removeprefix(MODERATOR) if is_moderator else "",
-            needs_senior=1,
-        )
-        await open_cases([case])(tx)
-    elif decision.reason is Reason.APPEAL_DENIED:
+            await open_cases([new_case(submission, decision.reason, decision.at_ms)])(tx)
+        return
+    is_remark = decision.reason in REMARKS
+    case, due = await load_case(tx, submission.submission_id), None
+    if is_remark or decision.to_state is State.HELD or UNDOES in decision.detail:
+        due = _case_due(submission, await queries.history_of(submission.submission_id)(tx), decision.at_ms)
+    if is_remark and case is not None and due is not None and case.kind is due.kind:
+        await put_case(tx, _after_remark(case, due, decision))
+        return
+    if case is not None:
         await close_case(tx, submission.submission_id)
-    elif case is not None and decision.reason is Reason.QUESTION_ANSWERED:
-        await put_case(tx, case._replace(waits_until_ms=0))
-    elif case is not None:
-        free = case._replace(claimed_by="", claimed_until_ms=0)
-        if decision.reason is Reason.APPROVED_ONCE:
-            free = free._replace(not_for=decision.actor.removeprefix(MODERATOR), needs_senior=1)
-        else:
-            free = free._replace(waits_until_ms=decision.detail.get("answer_by_ms", 0))
-        await put_case(tx, free)
+    if due is not None:
+        await open_cases([due])(tx)
+
+
+def _after_remark(case: StoredCase, due: StoredCase, remark: Decision) -> StoredCase:
+    if remark.reason is not Reason.QUESTION_ANSWERED:
+        case = case._replace(claimed_by="", claimed_until_ms=0)
+    needs_senior = max(case.needs_senior, due.needs_senior)
+    return case._replace(waits_until_ms=due.waits_until_ms, not_for=due.not_for, needs_senior=needs_senior)
+
+
+def _case_due(submission: StoredSubmission, history: CaseHistory, at_ms: int) -> StoredCase | None:
+    """Return the case that a submission with these events has, None if it waits for nobody."""
+    stands, against, approval = standing_event(history), appealed_decision(history), first_approval(history)
+    if stands["to"] == State.HELD:
+        case = new_case(submission, Reason(stands["reason"]), at_ms)
+    elif against is not None:
+        case = new_case(submission, Reason.APPEALED, at_ms)._replace(kind=CaseKind.APPEAL)
+    elif approval is not None:
+        case = new_case(submission, Reason.APPROVED_ONCE, at_ms)._replace(kind=CaseKind.APPROVAL)
+    else:
+        return None
+    question = open_question(history)
+    actors = {event["actor"] for event in (against, approval) if event is not None}
+    names = sorted(actor.removeprefix(MODERATOR) for actor in actors if actor.startswith(MODERATOR))
+    return case._replace(
+        waits_until_ms=question["detail"]["answer_by_ms"] if question else 0,
+        not_for=" ".join(names),
+        needs_senior=int(bool(actors)),
+    )

@@ -22,8 +22,7 @@ from gateway.settlement.case_history import (
     CaseEvent,
     CaseHistory,
     decided_reason,
-    newest_appeal,
-    standing_event,
+    waits_since_ms,
     without_bans,
 )
 from gateway.settlement.held_cases import MODERATOR
@@ -86,7 +85,7 @@ def label_from(
         str(event["detail"]["code"]),
         meant.is_cheat if meant else None,
         kept_findings(found),
-        (newest_appeal(before) or standing_event(before))["at_ms"],
+        waits_since_ms(before),
         event["at_ms"],
     )
 

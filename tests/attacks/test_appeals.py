@@ -103,7 +103,7 @@ async def test_M05_what_enters_the_top_needs_two_moderators(harness: Harness):
 
 
 async def test_M05_a_first_approval_is_over_once_something_else_was_decided(harness: Harness):
-    """It is answered again when it is sent again; after a rejection that was undone two approvals are needed anew."""
+    """It is answered again when it is sent again, and stands while others decide and undo; else two are needed anew."""
     govern(harness, four_eyes_top=10)
     run, token = await a_held_run(harness), harness.moderator(name="mara")
     path = f"/v1/moderation/cases/{run.id}/approve"
@@ -111,10 +111,46 @@ async def test_M05_a_first_approval_is_over_once_something_else_was_decided(harn
     body = {"code": "plausible"}
     first, again = [await decide_on(harness, path, token, body, **seen) for _ in range(2)]
     assert (202, 202, first.raw) == (first.status, again.status, again.raw)
-    await by(harness, run, "reject", "noor")
-    await by(harness, run, "undo", "noor")
+    for kind in ("reject", "undo", "reject"):
+        await by(harness, run, kind, "noor")
+        if kind == "undo":
+            await refused(ProblemType.SELF_APPROVAL, by(harness, run, "approve", "mara"))
+    await by(harness, run, "hold", "noor")
     assert "second-approval" == (await by(harness, run, "approve", "noor")).decided.missing
     assert "held" == await harness.state_of(run.id)
+
+
+async def test_M05_a_first_approval_of_a_reinstatement_waits_in_the_queue_until_it_is_declined(
+    harness: Harness,
+):
+    """A second senior finds it, may decline it, and is then needed anew."""
+    govern(harness, four_eyes_top=1)
+    run, token = await a_held_run(harness), harness.moderator()
+    for kind, name in (("approve", "mara"), ("approve", "noor"), ("revoke", "mara")):
+        await by(harness, run, kind, name)
+    for _ in range(2):
+        assert "second-approval" == (await by(harness, run, "reinstate", "mara")).decided.missing
+        [case] = (await harness.get("/v1/moderation/queue", token)).body["cases"]
+        assert (run.id, "second-approval", True) == (case["submission"], case["kind"], case["needs_senior"])
+        assert "revoked" == (await by(harness, run, "reject", "noor")).decided.state
+        assert [] == (await harness.get("/v1/moderation/queue", token)).body["cases"]
+
+
+async def test_M10_an_appeal_is_not_for_its_decider_whatever_is_done_and_undone(harness: Harness):
+    """Its player reads that it is open, while it is granted and that is undone, and while somebody holds it."""
+    run = await a_held_run(harness)
+    await by(harness, run, "reject", "mara")
+    assert 200 == (await say(harness, run, "appeal", "It was me.")).status
+    for kind in ("approve", "hold"):
+        await by(harness, run, kind, "noor")
+        if kind == "hold":
+            assert "open" == (await told(harness, run))["appeal"]["state"]
+            await refused(ProblemType.SELF_APPROVAL, by(harness, run, "reject", "mara"))
+        await by(harness, run, "undo", "noor")
+        assert "open" == (await told(harness, run))["appeal"]["state"]
+        await refused(ProblemType.SELF_APPROVAL, by(harness, run, "approve", "mara"))
+    assert "rejected" == (await by(harness, run, "reject", "noor")).decided.state
+    assert "denied" == (await told(harness, run))["appeal"]["state"]
 
 
 async def test_a_player_is_asked_and_answers_once(harness: Harness):

@@ -13,6 +13,7 @@ import pytest
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.moderation import queue
 from gateway.ledger.moderation.cases import (
+    CaseKind,
     StoredCase,
     case_counts_of_labels,
     case_from,
@@ -31,10 +32,14 @@ from gateway.ledger.moderation.claims import (
     skip_case,
 )
 from gateway.ledger.moderation.queue import BEGINNING, FEW, QueueFilter, free_cases, queue_page
+from gateway.ledger.queries import history_of
 from gateway.ledger.seals.case_audit import check_cases
+from gateway.settlement.case_decisions import CaseRequest, decide_on_case
+from gateway.settlement.case_history import first_approval
 from gateway.settlement.settle import Decision, _decide_all
+from gateway.settlement.undoing import inverse_of
 from gateway.shared_records import Change
-from policies.errors import CaseClaimed, CaseForOthers, CaseGone, LedgerTampered, StateConflict
+from policies.errors import CaseClaimed, CaseForOthers, CaseGone, LedgerTampered, NotTheirs, StateConflict
 from policies.loader import Board
 from policies.vocabulary import Reason, State
 from tests.support import boards
@@ -411,3 +416,65 @@ async def test_M10_an_appeal_is_a_case_for_somebody_else(ledger: Ledger, board: 
         assert ([], [], ["a"]) == tuple([await offered(ledger, each) for each in (CYN, BEN, dee)])
         await remarked(ledger, board, state, "moderator:dee", reason)
         assert ([], {}) == (await queued(ledger), await ledger.read(case_counts_of_labels()))
+
+
+async def undone(ledger: Ledger, board: Board, by: str) -> None:
+    """The newest decision on submission `a` is undone."""
+    history = await ledger.read(history_of("a"))
+    inverse = inverse_of("a", history, actor=by, at_ms=NOON_MS, detail={})
+    assert isinstance(inverse, Decision), inverse
+    [[outcome], _] = await ledger.write(_decide_all(board, [inverse]))
+    assert isinstance(outcome, Change), outcome
+
+
+async def test_M10_an_appeal_waits_again_for_somebody_else_once_what_closed_it_is_undone(
+    ledger: Ledger, board: Board
+):
+    """Granted or held, it is not for who decided first, whatever others do; and a hold between keeps that."""
+    await ledger.append(new_submission("a", state=State.HELD))
+    await decided(ledger, board, "a", State.REJECTED, "moderator:cyn")
+    await remarked(ledger, board, State.REJECTED, "player", Reason.APPEALED)
+    dee, waits = Claimant("dee", senior_scopes=ALL), ([], [], ["a"])
+    whose = {"not_for": "cyn", "needs_senior": 1}
+    for state, reason in (
+        (State.PROMOTED, Reason.APPEAL_GRANTED),
+        (State.HELD, Reason.HELD_BY_MODERATOR),
+        (State.PROMOTED, Reason.REINSTATED),
+    ):
+        await remarked(ledger, board, state, "moderator:dee", reason)
+        if state is State.HELD:
+            held = await ledger.read(lambda tx: load_case(tx, "a"))
+            assert held is not None
+            assert (CaseKind.HELD, whose) == (held.kind, {name: getattr(held, name) for name in whose})
+            detail = {"decision": "reject", "code": "other"}
+            own = Decision("a", State.REJECTED, "moderator:cyn", Reason.REJECTED_BY_MODERATOR, NOON_MS,
+                           frozenset({State.HELD}), detail=detail)  # fmt: skip
+            outcome, _ = await ledger.write(decide_on_case(board, CaseRequest(own, may_overrule=True)))
+            assert isinstance(outcome, NotTheirs)
+        await undone(ledger, board, "moderator:dee")
+        assert {"tiny": {"appealed": 1}} == await ledger.read(case_counts_of_labels())
+        assert waits == tuple([await offered(ledger, each) for each in (CYN, BEN, dee)])
+        assert await check_cases(ledger)
+    await remarked(ledger, board, State.REJECTED, "moderator:dee", Reason.APPEAL_DENIED)
+    assert {} == await ledger.read(case_counts_of_labels())
+
+
+async def test_what_was_approved_once_waits_for_another_senior_also_while_it_is_revoked(
+    ledger: Ledger, board: Board
+):
+    """Nor is it for who is appealed against. Once somebody declined, two have to approve it anew."""
+    await ledger.append(new_submission("a", state=State.HELD))
+    await decided(ledger, board, "a", State.PROMOTED, "moderator:cyn")
+    await decided(ledger, board, "a", State.REVOKED, "moderator:cyn")
+    dee, eve = (Claimant(name, senior_scopes=ALL) for name in ("dee", "eve"))
+    await remarked(ledger, board, State.REVOKED, "moderator:dee", Reason.APPROVED_ONCE)
+    assert ([], ["a"], ["a"]) == tuple([await offered(ledger, each) for each in (dee, CYN, eve)])
+    assert {"tiny": {"approved-once": 1}} == await ledger.read(case_counts_of_labels())
+    await remarked(ledger, board, State.REVOKED, "player", Reason.APPEALED)
+    assert ([], [], ["a"]) == tuple([await offered(ledger, each) for each in (dee, CYN, eve)])
+    assert {"tiny": {"appealed": 1}} == await ledger.read(case_counts_of_labels())
+    for reason in (Reason.APPEAL_DENIED, Reason.APPROVAL_DECLINED):
+        await remarked(ledger, board, State.REVOKED, "moderator:eve", reason)
+        assert ([], None) == (await queued(ledger), first_approval(await ledger.read(history_of("a"))))
+        await remarked(ledger, board, State.REVOKED, "moderator:dee", Reason.APPROVED_ONCE)
+        assert ["a"] == await queued(ledger)

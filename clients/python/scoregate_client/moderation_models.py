@@ -74,7 +74,7 @@ class HeldSubmission(Document):
 
 @dataclass(frozen=True, slots=True)
 class QueuedCase(HeldSubmission):
-    """A case in the queue: `kind` is `held`, `appeal` or `check`.
+    """A case in the queue: `kind` is `held`, `appeal`, `second-approval` or `check`.
 
     `harm` is what it could do if it were a lie, None until it is assessed. `waits_until` is set while the
     player is asked something.

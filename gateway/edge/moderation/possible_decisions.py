@@ -11,7 +11,7 @@ from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire.moderation_decisions import PossibleDecision
 from gateway.ledger.reads import ReadKind
 from gateway.settlement.case_decisions import SECOND_APPROVAL, CaseRequest, permitted_decisions
-from gateway.settlement.case_history import CaseHistory, has_open_appeal, without_bans
+from gateway.settlement.case_history import CaseHistory, first_approval, has_open_appeal, without_bans
 from gateway.settlement.held_cases import MODERATOR
 from gateway.settlement.settle import Decision
 from gateway.settlement.undoing import inverse_of
@@ -87,6 +87,8 @@ def decision_on(by: Decider, kind: DecisionKind, detail: Mapping[str, Any]) -> D
     if kind in _ON_APPEALS and has_open_appeal(by.history):
         reason, goes_on = _ON_APPEALS[kind]
         to_state = goes_on or state
+    elif kind is DecisionKind.REJECT and state is State.REVOKED and first_approval(by.history):
+        to_state, reason = state, Reason.APPROVAL_DECLINED
     if to_state is None or reason is None:
         wanted = " or ".join(each.value for each in _MOVES[kind])
         raise Problem(ProblemType.STATE_CONFLICT, f"the submission is {state.value}, not {wanted}")

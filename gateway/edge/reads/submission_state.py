@@ -31,9 +31,9 @@ from gateway.runtime.clock import rfc3339
 from gateway.settlement.case_history import (
     CaseHistory,
     appeal_until_ms,
+    appealed_decision,
     denial_of_appeal,
     message_to_player,
-    newest_appeal,
     open_question,
     reason_without_bans,
     without_bans,
@@ -102,8 +102,10 @@ def _question(history: CaseHistory) -> QuestionShown | None:
 
 
 def _appeal(history: CaseHistory, board: Board, *, now_ms: int) -> AppealShown | None:
-    if newest_appeal(history):
-        return AppealShown(state="denied" if denial_of_appeal(history) else "open")
+    if appealed_decision(history):
+        return AppealShown(state="open")
+    if denial_of_appeal(history):
+        return AppealShown(state="denied")
     until_ms = appeal_until_ms(history, board.policy.moderation.appeal_days)
     if until_ms is None or now_ms > until_ms:
         return None

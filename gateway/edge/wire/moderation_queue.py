@@ -10,10 +10,10 @@ from gateway.edge.wire.outcomes import HeldSubmission
 class QueuedCase(HeldSubmission):
     """A submission in the queue.
 
-    `kind` is `held`, `appeal` or `check`. `harm` is what it could do if it were a lie, from 0 to 16; null
-    until a steward has assessed it. `claim` is who is in it now. `cannot_tell` counts moderators who could
-    not tell, and with `needs_senior` a senior has to. `waits_until` is set while the player is asked
-    something.
+    `kind` is `held`, `appeal`, `second-approval` or `check`. `harm` is what it could do if it were a lie,
+    from 0 to 16; null until a steward has assessed it. `claim` is who is in it now. `cannot_tell` counts
+    moderators who could not tell, and with `needs_senior` a senior has to. `waits_until` is set while the
+    player is asked something.
     """
 
     kind: str

@@ -30,13 +30,14 @@ class CaseKind(StrEnum):
     HELD = "held"
     APPEAL = "appeal"
     CHECK = "check"
+    APPROVAL = "second-approval"
 
 
 class StoredCase(NamedTuple):
     """A case as the ledger has it now, in the order of its table's columns.
 
-    `seq` is that of its submission, `label` the name of its policy file. `not_for` is the moderator who may
-    not have it, '' for nobody.
+    `seq` is that of its submission, `label` the name of its policy file. `not_for` names the moderators
+    who may not have it, with spaces between them.
     """
 
     submission_id: str
@@ -56,6 +57,10 @@ class StoredCase(NamedTuple):
     not_for: str = ""
     cannot_tell: int = 0
     needs_senior: int = 0
+
+    def is_not_for(self, moderator: str) -> bool:
+        """Return whether the moderator may not have the case."""
+        return moderator in self.not_for.split()
 
     def is_taken_from(self, moderator: str, *, now_ms: int) -> bool:
         """Return whether somebody else is in the case."""

@@ -85,7 +85,7 @@ class Claimant(NamedTuple):
         """Return whether the moderator may have a case that nobody is in."""
         is_own = case.player == self.name or case.player in self.players
         is_senior = reaches(self.senior_scopes, case.board)
-        return not is_own and case.not_for != self.name and (not case.needs_senior or is_senior)
+        return not is_own and not case.is_not_for(self.name) and (not case.needs_senior or is_senior)
 
 
 def reaches(scopes: frozenset[str], board: str) -> bool:
@@ -191,7 +191,9 @@ async def _case_for(tx: Transaction, submission_id: str, claimant: Claimant, *, 
     if case.is_taken_from(claimant.name, now_ms=now_ms):
         raise CaseClaimed(f"`{case.claimed_by}` is in the case")
     if not claimant.may_have(case):
-        raise CaseForOthers("it needs a senior" if case.not_for != claimant.name else "you decided it before")
+        raise CaseForOthers(
+            "you decided it before" if case.is_not_for(claimant.name) else "it needs a senior"
+        )
     return case
 
 

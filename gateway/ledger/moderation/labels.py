@@ -20,7 +20,14 @@ NEWEST: Final = 10_000
 EVERYTHING: Final = "*"
 
 IN_FAVOUR: Final = frozenset({Reason.APPROVED, Reason.REINSTATED, Reason.APPEAL_GRANTED})
-AGAINST: Final = frozenset({Reason.REJECTED_BY_MODERATOR, Reason.REVOKED_BY_MODERATOR, Reason.APPEAL_DENIED})
+AGAINST: Final = frozenset(
+    {
+        Reason.REJECTED_BY_MODERATOR,
+        Reason.REVOKED_BY_MODERATOR,
+        Reason.APPEAL_DENIED,
+        Reason.APPROVAL_DECLINED,
+    }
+)
 """Reasons of decisions that say something of a run."""
 
 _LAST: Final = 2**63 - 1

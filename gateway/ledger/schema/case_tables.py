@@ -38,7 +38,8 @@ cases = Table(
 """Submissions that wait for a moderator, written and removed with the events that hold and end them.
 
 `seq` is the submission's, `label` the name of its policy file. The queue is in the order of `order_key`,
-which does not change once the harm is assessed. `not_for` is a moderator who may not have the case, or ''.
+which does not change once the harm is assessed. `not_for` has the moderators who may not have
+the case, with spaces between them.
 """
 
 case_counts = Table(
