@@ -30,13 +30,15 @@ from typing import Any, Final, NamedTuple
 import asyncpg
 from pydantic import SecretStr
 from scoregate_client import ServerClient
+from sqlalchemy import update
 
 from bench.board.filling import player_of
 from gateway.edge.auth.moderator_credentials import COOKIE
 from gateway.edge.auth.moderators import ModeratorRole
-from gateway.ledger.moderation.cases import assess_cases, unassessed_cases
+from gateway.ledger.moderation.cases import HARM_MS
 from gateway.ledger.postgres.transaction import PostgresTransaction
 from gateway.ledger.records import NewSubmission
+from gateway.ledger.schema import cases
 from gateway.ledger.sqlite.transaction import SqliteTransaction
 from gateway.ledger.transaction import Query
 from gateway.runtime.settings import Settings
@@ -80,6 +82,12 @@ FILTERS: Final = {
     "min_age_s": "?min_age_s=2592000",
     "all together": f"?board=sprint&reason={REASONS[0].value}&build=b-2&min_age_s=86400",
 }
+
+_HARM: Final = cases.c.seq * 7 % 17
+_ASSESS: Final = Query(
+    update(cases).where(cases.c.harm < 0).values(harm=_HARM, order_key=cases.c.opened_at_ms - _HARM * HARM_MS)
+)
+"""Assesses all new cases at once: between no harm and the greatest."""
 
 Ask = Callable[[], Awaitable[None]]
 
@@ -156,8 +164,7 @@ async def fill(harness: Harness, first: int, end: int) -> None:
     for begin in range(first, end, GROUP):
         numbers = range(begin, min(end, begin + GROUP))
         await asyncio.gather(*(ledger.append(a_case(number, now_ms)) for number in numbers))
-    while cases := await ledger.read(unassessed_cases(None, count=2_000)):
-        await ledger.write(assess_cases(cases, {case.seq: case.seq * 7 % 17 for case in cases}))
+    await ledger.write(lambda tx: tx.run(_ASSESS))
 
 
 async def pages_of(harness: Harness, cookie: str) -> dict[str, Ask]:
@@ -165,8 +172,8 @@ async def pages_of(harness: Harness, cookie: str) -> dict[str, Ask]:
     everything = harness.moderator(role=ModeratorRole.SENIOR)
     one_board = harness.moderator("track.b3", name="jo", role=ModeratorRole.MODERATOR)
     as_person = {"Cookie": f"{COOKIE}={cookie}"}
-    cases = (await harness.get(QUEUE, everything)).body["cases"]
-    case = next(case for case in cases if case["player"] != BUSY)
+    waiting = (await harness.get(QUEUE, everything)).body["cases"]
+    case = next(case for case in waiting if case["player"] != BUSY)
     submission, player = case["submission"], case["player"]
 
     def get(path: str, headers: Mapping[str, str]) -> Ask:

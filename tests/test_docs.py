@@ -328,6 +328,16 @@ def test_relative_links_lead_somewhere(page: Path):
     assert [] == dead
 
 
+def test_the_pictures_of_the_readme_are_pictures_and_small():
+    """Each is there, is what its name says, and has less than 300 kB."""
+    begins = {".png": b"\x89PNG", ".webp": b"RIFF"}
+    pictures = [ROOT / name for name in re.findall(r"!\[[^\]]+\]\(([^()\s]+)\)", read(ROOT / "README.md"))]
+    for picture in pictures:
+        assert picture.read_bytes().startswith(begins[picture.suffix]), picture
+        assert 300_000 > picture.stat().st_size, picture
+    assert {f"console-{page}" for page in ("queue", "case", "figures")} < {each.stem for each in pictures}
+
+
 @each_page
 def test_examples_can_be_read(page: Path):
     """JSON and YAML examples parse, Python compiles, and a policy is one that the loader would take."""

@@ -22,7 +22,7 @@ from scoregate_client import Run, ScoregateClient, encode_recording
 from examples.arcade.players import STATS
 from tests.support import preloaded
 from tests.support.forked_parts import FORK_PARTS
-from tests.support.game import BUILD, arcade
+from tests.support.game import BUILD, GIVE_UP, arcade
 from tests.support.gate import missing
 from tests.support.harness import free_port
 
@@ -51,7 +51,6 @@ SLOW_DISPLAY = """
 """A display that shows ten frames a second: the game ticks as ever, and is drawn more seldom."""
 
 START_S = 30
-GIVE_UP = 32
 PATIENCE_MS = 15_000
 
 

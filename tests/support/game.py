@@ -10,11 +10,23 @@ from typing import Any
 
 from scoregate_client import encode_recording
 
-from examples.arcade.players import Arcade, play
+from examples.arcade.players import (
+    CHECKPOINT_TICKS,
+    STATS,
+    STATS_AT,
+    STATS_OFFSET,
+    Arcade,
+    ArcadeRun,
+    Hands,
+    habits,
+    play,
+)
 
 ROOT = Path(__file__).parents[2]
 MODULE = ROOT / "examples" / "arcade" / "arcade.wasm"
 BUILD = "arcade-1"
+GIVE_UP = 32
+"""The button that ends a run."""
 
 
 @lru_cache(maxsize=1)
@@ -32,3 +44,18 @@ def play_run(seed: int | str, *, skill: float = 0.4, max_ticks: int = 300, luck:
         "stats": dict(played.stats),
         "recording": base64.b64encode(recording).decode(),
     }
+
+
+def give_up(module: Arcade, seed: int, skill: float, rng: random.Random, max_ticks: int) -> ArcadeRun:
+    """Like `play`, but the player ends the run after `max_ticks`, so that it takes no longer."""
+    session, hands = module.open(seed), Hands(habits(skill), rng)
+    inputs: list[int] = []
+    checkpoints: list[int] = []
+    goes_on = True
+    while goes_on:
+        inputs.append(hands.word(session.look()) if len(inputs) < max_ticks else GIVE_UP)
+        goes_on = session.tick(inputs[-1])
+        if len(inputs) % CHECKPOINT_TICKS == 0:
+            checkpoints.append(session.state_hash())
+    stats = dict(zip(STATS, STATS_AT.unpack_from(session.look(), STATS_OFFSET), strict=True))
+    return ArcadeRun(seed, inputs, session.score(), len(inputs), stats, checkpoints, is_over=True)

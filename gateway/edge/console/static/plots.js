@@ -1,5 +1,6 @@
 // Plots, each drawn from the table beside it, which everybody can read instead.
 const HEIGHT = 190;
+const DAY_S = 86_400;
 const drawn = new Map();
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -49,8 +50,17 @@ const series = (kind, label, name) => {
 
 const MARKED = { stroke: "--shard", size: 11 };
 
-const optionsFor = (figure, table, isTime) => {
+const DAYS = {
+  incrs: [1, 2, 7, 14, 28, 91, 182, 364].map((count) => count * DAY_S),
+  values: (_, starts) => starts.map((at_s) => new Date(at_s * 1000).toISOString().slice(5, 10)),
+};
+
+/** The days of bars, a week of them at least: of a single one uPlot would show three years. */
+const weekOf = (days) => [Math.min(days[0], days.at(-1) - 6 * DAY_S), days.at(-1) + DAY_S];
+
+const optionsFor = (figure, table, isTime, days) => {
   const kind = figure.dataset.plot;
+  const isOfDays = kind === "bars" && isTime;
   const heads = [...table.tHead.rows[0].cells].map((cell) => cell.textContent.trim());
   const marked = { ...series("line", `${heads[1]} (this run)`, MARKED.stroke), width: 0 };
   marked.points = { show: true, size: MARKED.size, width: 2, stroke: resolved(MARKED.stroke), fill: resolved("--panel") };
@@ -59,8 +69,9 @@ const optionsFor = (figure, table, isTime) => {
     height: HEIGHT,
     legend: { show: false },
     cursor: { y: false, points: { size: 7 } },
-    scales: { x: { time: isTime }, ...(kind === "bars" ? { y: { range: (_, __, most) => [0, most * 1.08 || 1] } } : {}) },
-    axes: [axis(true, isTime ? "" : heads[0]), axis(false)],
+    scales: { x: { time: isTime, ...(isOfDays ? { range: () => weekOf(days) } : {}) }, ...(kind === "bars" ? { y: { range: (_, __, most) => [0, most * 1.08 || 1] } } : {}) },
+    ...(isOfDays ? { tzDate: (at_s) => uPlot.tzDate(new Date(at_s * 1000), "Etc/UTC") } : {}),
+    axes: [{ ...axis(true, isTime ? "" : heads[0]), ...(isOfDays ? DAYS : {}) }, axis(false)],
     series: [{ label: heads[0] }, series(kind, heads[1], "--spark"), marked],
   };
 };
@@ -73,7 +84,7 @@ const draw = (figure) => {
   const isTime = figure.hasAttribute("data-time");
   const data = [columns[0], columns[1], columns[1].map((value, at) => (marks[at] ? value : null))];
   drawn.get(figure)?.destroy();
-  drawn.set(figure, new uPlot(optionsFor(figure, table, isTime), data, place));
+  drawn.set(figure, new uPlot(optionsFor(figure, table, isTime, columns[0]), data, place));
 };
 
 const resized = new ResizeObserver((entries) => {
