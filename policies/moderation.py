@@ -59,13 +59,15 @@ class Moderation(PolicySection):
     """What moderators of the board go by.
 
     A promotion into the first `four_eyes_top` of a window needs two moderators; 0: never. A question holds
-    its case back for `question_h` hours, and a decision can be appealed against for `appeal_days` days.
+    its case back for `question_h` hours, and a decision can be appealed against for `appeal_days` days. The
+    share `check_share` of what moderators decided comes again, to another one, as a check.
     """
 
     own_board: Annotated[OwnBoard, Field(strict=False)] = OwnBoard.FORBID
     four_eyes_top: Annotated[int, Field(ge=0, le=1000)] = 0
     question_h: Annotated[int, Field(ge=1, le=720)] = 72
     appeal_days: Annotated[int, Field(ge=0, le=365)] = 14
+    check_share: Annotated[float, Field(ge=0, le=0.5)] = 0.0
     codes: Annotated[tuple[StudioCode, ...], Field(max_length=32, strict=False)] = ()
     templates: dict[Name, TemplateText] = Field(default={}, max_length=32)
 

@@ -87,6 +87,11 @@ class Reason(StrEnum):
         "One moderator approved it, and another did not: it stays as it is.",
         "moderation",
     )
+    CHECK_ANSWERED = (
+        "check-answered",
+        "A moderator decided on it once more, as a check; that changed nothing.",
+        "none",
+    )
     APPEALED = "appealed", "Its player appealed against the decision.", "moderation"
     APPEAL_DENIED = (
         "appeal-denied",

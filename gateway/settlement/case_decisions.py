@@ -11,12 +11,13 @@ from sqlalchemy import bindparam, select
 from gateway.ledger import queries
 from gateway.ledger.index_pages import fetch_listed, is_listed
 from gateway.ledger.judgement.promotion_impact import impact_in
-from gateway.ledger.moderation.cases import load_case
+from gateway.ledger.moderation.cases import CaseKind, StoredCase, load_case
 from gateway.ledger.records import StoredSubmission
 from gateway.ledger.schema import is_in, submissions
 from gateway.ledger.transaction import Operation, Query, Transaction
 from gateway.runtime.failpoints import Point, reach
 from gateway.settlement.case_history import CaseHistory, appealed_decision, first_approval
+from gateway.settlement.held_cases import MODERATOR
 from gateway.settlement.labelling import label_decision
 from gateway.settlement.settle import (
     Decision,
@@ -29,7 +30,7 @@ from gateway.settlement.settle import (
     project,
 )
 from gateway.shared_records import Change
-from policies.errors import CaseOvertaken, NotTheirs, SeniorNeeded, StateConflict
+from policies.errors import CaseClaimed, CaseOvertaken, NotTheirs, SeniorNeeded, StateConflict
 from policies.loader import Board
 from policies.moderation import OwnBoard
 from policies.vocabulary import REMARKS, Reason, State
@@ -45,6 +46,7 @@ SECOND_APPROVAL: Final = "second-approval"
 """What an approval lacks that two moderators have to give."""
 
 
+_FOR_SENIORS: Final = "a senior has to decide the case"
 _APPROVED_BY_YOU: Final = "you have approved it; a colleague has to approve it too"
 _APPROVED_ONCE: Final = "one moderator has approved it, and a senior has to approve it too"
 
@@ -150,10 +152,38 @@ async def _theirs(
     if conflict := await _not_theirs(tx, board, submission, request, history):
         return conflict
     case = await load_case(tx, submission.submission_id)
-    if case is not None and case.needs_senior and not request.may_overrule:
-        return SeniorNeeded("a senior has to decide the case")
+    if case is not None and case.kind is not CaseKind.CHECK and _needs_senior(case, request):
+        return SeniorNeeded(_FOR_SENIORS)
     decision = await _with_four_eyes(tx, board, submission, request, history)
     return decision if isinstance(decision, StateConflict) else (submission, history, decision)
+
+
+def _needs_senior(case: StoredCase, request: CaseRequest) -> bool:
+    return bool(case.needs_senior) and not request.may_overrule
+
+
+async def answer_as_theirs(
+    tx: Transaction,
+    board: Board,
+    request: CaseRequest,
+    case: StoredCase,
+    seen: tuple[StoredSubmission, CaseHistory],
+) -> Decision | StateConflict:
+    """Return the decision on a check as this moderator may make it: all that holds for other cases does.
+
+    `seen` is what the check shows of its submission.
+    """
+    submission, history = seen
+    moderator, at_ms = request.decision.actor.removeprefix(MODERATOR), request.decision.at_ms
+    if not case.hides_from(moderator) or history[-1]["seq"] != request.decision.newest_event:
+        return CaseOvertaken()
+    if conflict := await _not_theirs(tx, board, submission, request, history):
+        return conflict
+    if _needs_senior(case, request):
+        return SeniorNeeded(_FOR_SENIORS)
+    if case.is_taken_from(moderator, now_ms=at_ms):
+        return CaseClaimed(f"`{case.claimed_by}` is in the case")
+    return await _with_four_eyes(tx, board, submission, request, history)
 
 
 async def _not_theirs(

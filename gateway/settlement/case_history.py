@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from gateway.ledger.moderation.bans import ACTOR, UNKNOWN, WAS
-from policies.vocabulary import REMARKS, Reason, State
+from gateway.ledger.submission_rows import findings_from
+from policies.vocabulary import REMARKS, Finding, Reason, State
 
 CaseEvent = Mapping[str, Any]
 CaseHistory = Sequence[CaseEvent]
@@ -26,6 +27,12 @@ _ON_APPROVALS: Final = frozenset({Reason.APPROVED_ONCE, Reason.APPROVAL_DECLINED
 _JUDGES: Final = frozenset({"edge", "replay", "budget"})
 _NAMED_JUDGES: Final = ("moderator:", "server:")
 """The actors against whose decisions a player may appeal: not an operator, and no ban."""
+
+
+def found_by_replay(history: CaseHistory) -> Sequence[Finding]:
+    """Return the findings of the latest replay."""
+    newest = next((event for event in reversed(history) if event["actor"] == "replay"), None)
+    return () if newest is None else findings_from(newest["detail"].get("findings", ())) or ()
 
 
 def without_bans(history: CaseHistory) -> CaseHistory:

@@ -42,7 +42,9 @@ async def claim_conflict(
         return None
     case = await load_case(tx, submission.submission_id)
     moderator = decision.actor.removeprefix(MODERATOR)
-    if case is not None and case.is_taken_from(moderator, now_ms=decision.at_ms):
+    if case is None or case.kind is CaseKind.CHECK:
+        return None  # a decision on what a check hides ends the check, whoever is in it
+    if case.is_taken_from(moderator, now_ms=decision.at_ms):
         return CaseClaimed(f"`{case.claimed_by}` is in the case")
     return None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import takewhile
 
 from gateway.ledger.moderation.labels import (
@@ -15,13 +14,13 @@ from gateway.ledger.moderation.labels import (
     overturn_label,
 )
 from gateway.ledger.records import StoredSubmission
-from gateway.ledger.submission_rows import findings_from
 from gateway.ledger.transaction import Transaction
 from gateway.runtime.telemetry import label_of
 from gateway.settlement.case_history import (
     CaseEvent,
     CaseHistory,
     decided_reason,
+    found_by_replay,
     waits_since_ms,
     without_bans,
 )
@@ -29,7 +28,6 @@ from gateway.settlement.held_cases import MODERATOR
 from gateway.settlement.settle import Decision
 from policies.decision_codes import DecisionCode, DecisionKind
 from policies.moderation import Moderation
-from policies.vocabulary import Finding
 
 
 async def label_decision(
@@ -73,7 +71,7 @@ def label_from(
 
     `before` has the events of the submission before it, and `meant` what its code says in the policy.
     """
-    found = (*submission.findings, *_found_by_replay(before))
+    found = (*submission.findings, *found_by_replay(before))
     return DecisionLabel(
         event["seq"],
         submission.submission_id,
@@ -88,13 +86,6 @@ def label_from(
         waits_since_ms(before),
         event["at_ms"],
     )
-
-
-def _found_by_replay(history: CaseHistory) -> Sequence[Finding]:
-    """Return the findings of the latest replay."""
-    replays = (event for event in reversed(history) if event["actor"] == "replay")
-    newest = next(replays, None)
-    return () if newest is None else findings_from(newest["detail"].get("findings", ())) or ()
 
 
 def overturned_in(history: CaseHistory) -> dict[int, int]:

@@ -19,6 +19,7 @@ from gateway.runtime.settings import Settings
 from gateway.steward.ban_keeping import BanKeeper
 from gateway.steward.batch_keeping import BatchKeeper
 from gateway.steward.case_duties import CaseKeeper
+from gateway.steward.check_keeping import CheckKeeper
 from gateway.steward.dispatch import JobQueue
 from gateway.steward.dispatcher import Dispatcher
 from gateway.steward.failures import Failures
@@ -38,6 +39,7 @@ from gateway.steward.pauses import (
     BATCHES_S,
     BOARDS_S,
     CASES_S,
+    CHECKS_S,
     COLD_S,
     COLLECT_S,
     EXACT_RANKS_S,
@@ -133,6 +135,7 @@ class Steward:
         self._sealer = Sealer(settings, ledger, clock=clock)
         self._boards = BoardKeeper(ledger, catalogue, clock=clock)
         self._cases = CaseKeeper(ledger, catalogue, failures, clock=clock)
+        self._checks = CheckKeeper(ledger, catalogue, clock=clock)
         self._wanted = BoardOpener(ledger, catalogue, clock=clock)
         self._bans = BanKeeper(ledger, index, catalogue, failures, clock=clock)
         self._batches = BatchKeeper(ledger, index, catalogue, failures, clock=clock)
@@ -216,6 +219,7 @@ class Steward:
             _Duty(self.count_plays, PLAYS_S, DutyLease.BOARDS),
             _Duty(self.fill_filters, FILTERS_S, DutyLease.BOARDS),
             _Duty(self.assess_cases, CASES_S, DutyLease.CASES, REST_MS, self._cases.next_due),
+            _Duty(self.keep_checks, CHECKS_S, DutyLease.CASES),
             _Duty(self.upgrade_index, UPGRADE_S, DutyLease.UPGRADE),
             _Duty(self.end_reveals, REVEALS_S, DutyLease.REVEALS),
         )
@@ -271,6 +275,10 @@ class Steward:
     async def assess_cases(self) -> int:
         """Assess how much harm new cases could do and return how many."""
         return await self._cases.assess()
+
+    async def keep_checks(self) -> int:
+        """Draw checks, end those that nobody takes, and return how many decisions were looked at."""
+        return await self._checks.step()
 
     async def seal(self) -> int:
         """Seal events if a seal is due and return how many."""

@@ -83,7 +83,7 @@ MEANT = {
     "seals.case_audit._CASES": ("scan", AUDITED),
     "seals.case_audit._COUNTED": ("scan sort", AUDITED),
     "seals.case_audit._KEPT": ("scan", LABELS),
-    "moderation.labels._BETWEEN": ("range", "the labels of a page of moderators' events, for an audit"),
+    "moderation.checks._OPEN": ("scan", "the open checks, 200 at most, of which its index is"),
     "moderation.cases._COUNTS": ("scan", LABELS),
     "moderation.cases._VERSIONS": ("scan", LABELS),
     "judgement.builds._STATUSES": ("coarse scan", OPERATORS),

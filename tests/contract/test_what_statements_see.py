@@ -69,6 +69,7 @@ OF_EVERY_BOARD = {
     "moderation.labels._NEWEST": "figures for who moderates every board",
     "moderation.labels._NEWEST_OF_LABEL": "figures for a family",
     "moderation.waiting_cases._OF_LABEL": "figures for a family",
+    "moderation.checks._LONGEST": "how long the cases of a family wait",
     "moderation.surroundings._OF_PLAYER": "which of a moderator's boards each is of is looked at after the read",
     "moderation.bans._TO_REINSTATE": "the boards in the scope of a ban",
     "moderation.bans._TO_REVOKE": "the boards in the scope of a ban",
@@ -132,6 +133,7 @@ ALL_THE_SAME = {
         "server_operations",
     ): "only a version that is too high hides what is counted",
     ("moderation.cases._ASSESS", "cases"): "the case is assessed",
+    ("moderation.checks._OPEN", "cases"): "the case is no check",
     ("moderation.cases._UNASSESSED", "cases"): "the case is assessed",
     (
         "submissions.operations._BANNED",

@@ -188,7 +188,7 @@ TAMPERINGS = {
     "UPDATE labels SET seq = 1 WHERE seq = 4": "the label of event 1 is of no moderator's event",
     "UPDATE labels SET seq = 9 WHERE seq = 4": "the decision of event 4 has no label",
     "INSERT INTO labels SELECT 9, submission_id, board, label, build, moderator, reason, code, is_cheat, findings, "
-    "opened_at_ms, decided_at_ms, NULL FROM labels WHERE seq = 4": "the label of event 9 is of no moderator's event",
+    "opened_at_ms, decided_at_ms, NULL, NULL FROM labels WHERE seq = 4": "the label of event 9 is of no moderator's event",
 }  # fmt: skip
 
 

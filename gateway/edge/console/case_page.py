@@ -102,7 +102,7 @@ async def decide(request: web.Request) -> web.Response:
     body = {"code": form.get("code", ""), "note": form.get("note", "").strip()}
     message = form.get("message", "").strip()
     try:
-        await send_as_api(
+        answer = await send_as_api(
             request,
             _HANDLERS[kind],
             body | ({"message": message} if message else {}),
@@ -113,7 +113,7 @@ async def decide(request: web.Request) -> web.Response:
             return await _changed(request, problem)
         raise
     submission = request.match_info["submission"]
-    if kind in {DecisionKind.UNDO, DecisionKind.HOLD}:
+    if kind in {DecisionKind.UNDO, DecisionKind.HOLD} and not answer.get("check"):
         return go_to(request, f"/console/cases/{submission}")
     if form.get("flow"):
         return go_to(request, await path_of_next(request, settled=submission))

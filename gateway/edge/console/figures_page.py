@@ -23,7 +23,7 @@ async def show_figures_page(request: web.Request) -> web.Response:
     board = request.query.get("board") or None
     moderator = await moderator_of(request, Ability.READ, board)
     wanted = label_filter(request, moderator)._replace(board=board)
-    shown = await read_figures(request.app[EDGE], wanted)
+    shown = await read_figures(request.app[EDGE], moderator, wanted)
     return draw(
         request,
         "figures.html",

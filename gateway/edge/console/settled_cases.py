@@ -10,6 +10,8 @@ from gateway.edge.console.wording import number
 from gateway.edge.context import EDGE
 from gateway.edge.http.preconditions import etag
 from gateway.edge.http.request import moderator_credential
+from gateway.edge.moderation.check_answers import check_shown, read_given
+from gateway.edge.wire.moderation_decisions import AnsweredCheckShown
 from gateway.ledger import queries
 from gateway.ledger.index_pages import names_of
 from gateway.ledger.reads import ReadKind
@@ -19,13 +21,17 @@ _MODERATOR = "moderator:"
 
 @dataclass(frozen=True, slots=True)
 class SettledCase:
-    """A case that this moderator decided last; without an ETag, somebody has been there since."""
+    """A case that this moderator decided last; without an ETag, somebody has been there since.
+
+    If it was a check, `check` has what was known.
+    """
 
     submission: str
     name: str
     score: str
     state: str
     etag: str
+    check: AnsweredCheckShown | None
 
 
 async def settled_case(request: web.Request) -> SettledCase | None:
@@ -43,10 +49,12 @@ async def settled_case(request: web.Request) -> SettledCase | None:
     names = await edge.ledger.read(names_of([submission.player]), ReadKind.MODERATION)
     newest = (await edge.ledger.read(queries.history_of(submission_id), ReadKind.MODERATION))[-1]
     is_own = newest["actor"] == _MODERATOR + moderator.name and newest["from"] != newest["to"]
+    given = None if is_own else await read_given(edge, submission, moderator)
     return SettledCase(
         submission_id,
         names.get(submission.player) or submission.player,
         number(submission.claim.score, board.policy.decimals),
         submission.state.value,
         etag(newest["seq"]) if is_own else "",
+        await check_shown(edge, given) if given else None,
     )

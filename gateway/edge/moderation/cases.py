@@ -19,13 +19,15 @@ from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire import outcomes
 from gateway.ledger import queries
 from gateway.ledger.judgement import cases, expiry
-from gateway.ledger.moderation.cases import StoredCase, waiting_case
+from gateway.ledger.moderation.cases import CaseKind, StoredCase, waiting_case
 from gateway.ledger.moderation.claims import CLAIM_MS, renew_claim
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.records import StoredSubmission
 from gateway.ledger.submission_rows import findings_from
 from gateway.ledger.submissions import work
 from gateway.runtime.clock import rfc3339
+from gateway.settlement.case_history import CaseHistory, found_by_replay
+from gateway.settlement.known_answers import as_checked, seen_before
 from policies.decision_codes import DecisionKind
 from policies.errors import RecordingLost
 from policies.loader import Board
@@ -49,21 +51,30 @@ async def read_case(
 ) -> outcomes.CaseFile:
     """Return the case of a submission as a moderator reads it; its page shows the same."""
     waiting = await stay_in_case(edge, submission, moderator)
-    replay_findings = await edge.ledger.read(
-        queries.replay_findings([submission.submission_id]), ReadKind.MODERATION
+    events: CaseHistory = await edge.ledger.read(
+        queries.history_of(submission.submission_id), ReadKind.MODERATION
     )
+    is_check = waiting is not None and waiting.hides_from(moderator.name)
+    if waiting is not None and is_check:
+        submission, events = as_checked(submission, waiting), seen_before(events, waiting.known_seq)
+    elif waiting is not None and waiting.kind is CaseKind.CHECK:
+        waiting = None  # it asks for this moderator's own decision, and is nothing to them
     background = await edge.ledger.read(cases.background(board.ranking, submission), ReadKind.MODERATION)
-    events = await edge.ledger.read(queries.history_of(submission.submission_id), ReadKind.MODERATION)
+    scores = [
+        score
+        for score in background.scores
+        if not is_check or score.submission_id != submission.submission_id
+    ]
     expired_at = await _expired_at(edge, submission)
     version, moderation, now_ms = events[-1]["seq"], board.policy.moderation, edge.clock()
-    by = Decider(moderator, board, submission.submission_id, events, now_ms)
+    by = Decider(moderator, board, submission.submission_id, events, now_ms, is_check)
     possible = await possible_decisions(edge, by)
     return outcomes.CaseFile(
-        submission=held_submission(submission, replay_findings.get(submission.submission_id, ()), version),
+        submission=held_submission(submission, found_by_replay(events), version),
         name=background.name,
         elapsed_ms=submission.received_at_ms - submission.issued_at_ms,
         ranks=dict(background.ranks),
-        history=[_score_shown(score) for score in background.scores],
+        history=[_score_shown(score) for score in scores],
         has_recording=await _has_recording(edge, submission),
         recording_expired_at=expired_at,
         playback=playback_shown(board, submission, events),

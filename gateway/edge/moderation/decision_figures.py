@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from gateway.edge.wire.moderation_figures import DayOfDecisions, DecisionFigures, ShareShown, TimesShown
+from gateway.edge.wire.moderation_figures import (
+    AnswersToChecks,
+    DayOfDecisions,
+    DecisionFigures,
+    ShareShown,
+    TimesShown,
+)
 from gateway.ledger.moderation.labels import DecisionLabel
 from gateway.ledger.moderation.trail import ACTOR
 from policies.vocabulary import Reason
@@ -34,6 +40,20 @@ def decision_figures(labels: Sequence[DecisionLabel]) -> DecisionFigures:
         overturned=share_shown(Proportion(sum(map(_is_overruled, labels)), len(labels))),
         days=_days(labels),
     )
+
+
+def answers_to_checks(
+    labels: Iterable[DecisionLabel], is_shown: Callable[[DecisionLabel], bool]
+) -> list[AnswersToChecks]:
+    """Return how often each moderator's answers to checks were what is known, as far as they are shown."""
+    told: dict[str, list[bool]] = {}
+    for label in labels:
+        if label.known_reason is not None and is_shown(label):
+            told.setdefault(label.moderator, []).append(label.reason is label.known_reason)
+    return [
+        AnswersToChecks(moderator=name, agreement=share_shown(Proportion(sum(agreed), len(agreed))))
+        for name, agreed in sorted(told.items())
+    ]
 
 
 def labelled_runs(labels: Iterable[DecisionLabel]) -> list[LabelledRun]:

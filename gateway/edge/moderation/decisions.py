@@ -14,6 +14,7 @@ from gateway.edge.http.preconditions import etag, expected_version
 from gateway.edge.http.request import parse_body
 from gateway.edge.http.responses import json_response, replay_header
 from gateway.edge.moderation.cases import case_of
+from gateway.edge.moderation.check_answers import answer_given, answer_of_check
 from gateway.edge.moderation.possible_decisions import Decider, decision_on, refusal
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire.moderation_decisions import Decided, NewDecision
@@ -91,13 +92,16 @@ async def decide_case(
     detail = detail_of(board.policy.moderation, asked)
     history = await _history(edge, submission)
     if history[-1]["seq"] != asked.version:
-        return _made_before(submission, moderator, detail, history, asked.version)
+        facts = (edge, board, submission, moderator, history, detail, asked.version)
+        if answer := await answer_of_check(*facts):
+            return _answer_to_check(answer)
+        return await _made_before(edge, submission, moderator, detail, history, asked.version)
     by = Decider(moderator, board, submission.submission_id, history, edge.clock())
     request = by.request(decision_on(by, asked.kind, detail))
     settled = await settle_case(edge.ledger, edge.index, board, request)
     if isinstance(settled, CaseOvertaken):
         history = await _history(edge, submission)
-        return _made_before(submission, moderator, detail, history, asked.version)
+        return await _made_before(edge, submission, moderator, detail, history, asked.version)
     if isinstance(settled, StateConflict):
         raise refusal(settled)
     state = settled.change.state.value
@@ -130,7 +134,8 @@ async def _history(edge: Edge, submission: StoredSubmission) -> CaseHistory:
     return await edge.ledger.read(queries.history_of(submission.submission_id), ReadKind.MODERATION)
 
 
-def _made_before(
+async def _made_before(
+    edge: Edge,
     submission: StoredSubmission,
     moderator: Moderator,
     detail: Mapping[str, Any],
@@ -148,6 +153,8 @@ def _made_before(
         if made["actor"] == f"{MODERATOR}{moderator.name}" and detail.items() <= made["detail"].items():
             missing = SECOND_APPROVAL if made["reason"] == Reason.APPROVED_ONCE else None
             return _answer(submission, made["to"], made["seq"], missing, is_replay=True)
+    if answer := await answer_given(edge, submission, moderator, detail, version):
+        return _answer_to_check(answer, is_replay=True)
     raise Problem(ProblemType.PRECONDITION_FAILED, "the case has changed since you read it; read it again")
 
 
@@ -161,3 +168,7 @@ def _answer(
 ) -> DecisionAnswer:
     decided = Decided(submission=submission.submission_id, state=state, etag=etag(version), missing=missing)
     return DecisionAnswer(decided, version, is_replay)
+
+
+def _answer_to_check(decided: Decided, *, is_replay: bool = False) -> DecisionAnswer:
+    return DecisionAnswer(decided, int(decided.etag.strip('"')), is_replay)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from aiohttp import web
@@ -12,7 +12,12 @@ from gateway.edge.auth.moderators import Ability, Moderator
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.request import moderator_of
 from gateway.edge.http.responses import json_response
-from gateway.edge.moderation.decision_figures import decision_figures, labelled_runs, share_shown
+from gateway.edge.moderation.decision_figures import (
+    answers_to_checks,
+    decision_figures,
+    labelled_runs,
+    share_shown,
+)
 from gateway.edge.moderation.trail import instant_of
 from gateway.edge.wire.moderation_figures import (
     Figures,
@@ -23,7 +28,7 @@ from gateway.edge.wire.moderation_figures import (
     ThresholdShown,
     ValidatorFiguresShown,
 )
-from gateway.ledger.moderation.labels import LabelFilter, NewestLabels, newest_labels
+from gateway.ledger.moderation.labels import DecisionLabel, LabelFilter, NewestLabels, newest_labels
 from gateway.ledger.moderation.waiting_cases import WaitingCases, waiting_cases
 from gateway.ledger.reads import ReadKind
 from gateway.runtime.clock import rfc3339
@@ -44,7 +49,8 @@ SOURCE: Final = "the last standing decision of a moderator on each run, where it
 async def show_figures(request: web.Request) -> web.Response:
     """Return figures about decisions and validators."""
     moderator = await moderator_of(request, Ability.READ, request.query.get("board"))
-    return json_response(await read_figures(request.app[EDGE], label_filter(request, moderator)))
+    wanted = label_filter(request, moderator)
+    return json_response(await read_figures(request.app[EDGE], moderator, wanted))
 
 
 def label_filter(request: web.Request, moderator: Moderator) -> LabelFilter:
@@ -57,11 +63,18 @@ def label_filter(request: web.Request, moderator: Moderator) -> LabelFilter:
     )
 
 
-async def read_figures(edge: Edge, wanted: LabelFilter) -> Figures:
+async def read_figures(edge: Edge, moderator: Moderator, wanted: LabelFilter) -> Figures:
     """Return the figures about the labels that are wanted. Raises LedgerUnavailable."""
     newest = await edge.ledger.read(newest_labels(wanted), ReadKind.MODERATION)
     waiting = await edge.ledger.read(waiting_cases(wanted.scopes, wanted.board), ReadKind.MODERATION)
-    return await asyncio.to_thread(_computed, wanted, newest, _age(waiting, edge.clock()))
+    decided = newest._replace(labels=[label for label in newest.labels if label.known_seq is None])
+    figures = await asyncio.to_thread(_computed, wanted, decided, _age(waiting, edge.clock()))
+    return figures.model_copy(update={"checks": answers_to_checks(newest.labels, _is_shown_to(moderator))})
+
+
+def _is_shown_to(moderator: Moderator) -> Callable[[DecisionLabel], bool]:
+    """Return whether a moderator reads how an answer to a check was: their own, or as a senior."""
+    return lambda label: label.moderator == moderator.name or moderator.may(Ability.OVERRULE, label.board)
 
 
 def _computed(wanted: LabelFilter, newest: NewestLabels, queue: QueueAge) -> Figures:
@@ -75,6 +88,7 @@ def _computed(wanted: LabelFilter, newest: NewestLabels, queue: QueueAge) -> Fig
         source=SOURCE,
         queue=queue,
         decisions=decision_figures(newest.labels),
+        checks=[],
         labelled=LabelledRuns(
             cheats=cheats,
             honest=len(runs) - cheats,

@@ -13,6 +13,7 @@ from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.request import moderator_of, whole_number
 from gateway.edge.http.responses import json_response
 from gateway.edge.moderation.bans import bans_shown
+from gateway.edge.moderation.hidden_checks import decisions_shown, hidden_checks, shown_as_held
 from gateway.edge.moderation.queue import claim_shown
 from gateway.edge.moderation.renames import renames_shown
 from gateway.edge.moderation.surroundings import decision_shown, longest_window
@@ -28,7 +29,7 @@ from gateway.edge.wire.moderation_players import (
     PlayerProfile,
     PlayersNamed,
 )
-from gateway.ledger.moderation.cases import StoredCase
+from gateway.ledger.moderation.cases import CaseKind, StoredCase
 from gateway.ledger.moderation.player_submissions import RunOfPlayer, runs_of_player
 from gateway.ledger.moderation.queue import QueueFilter, queue_page
 from gateway.ledger.moderation.surroundings import PASSED_OVER, surroundings
@@ -85,6 +86,8 @@ async def profile_of(edge: Edge, moderator: Moderator, player: str) -> PlayerPro
     scopes = moderator.scopes(Ability.READ)
     query = runs_of_player(player, scopes, before=_NEWEST, count=SCANNED)
     runs = await edge.ledger.read(query, ReadKind.MODERATION)
+    checks = await hidden_checks(edge, moderator)
+    shown = shown_as_held(runs.submissions, checks)
     bans = await bans_shown(edge, moderator, player)
     if not runs.submissions and not bans:
         raise Problem(ProblemType.NOT_FOUND, "the player has nothing on the boards that you may read")
@@ -94,12 +97,12 @@ async def profile_of(edge: Edge, moderator: Moderator, player: str) -> PlayerPro
         player=player,
         name=named.name if named else None,
         created_at=rfc3339(named.created_at_ms) if named else None,
-        states=dict(Counter(run.state for run in runs.submissions)),
+        states=dict(Counter(run.state for run in shown)),
         builds=dict(Counter(run.build for run in runs.submissions)),
         boards=dict(boards),
         is_whole=runs.before is None,
         standings=await _standings(edge, moderator, player, list(boards)),
-        **await _judged(edge, scopes, player),
+        **await _judged(edge, scopes, player, checks),
         renames=await renames_shown(edge, player),
         bans=bans,
     )
@@ -119,7 +122,9 @@ async def _standings(
     return [entry for entry in entries if entry.standing is not None]
 
 
-async def _judged(edge: Edge, scopes: frozenset[str], player: str) -> Mapping[str, Any]:
+async def _judged(
+    edge: Edge, scopes: frozenset[str], player: str, checks: Mapping[str, StoredCase]
+) -> Mapping[str, Any]:
     """Return a player's cases that wait, and what moderators decided before."""
     waiting = queue_page(scopes, QueueFilter(player=player), count=CASES)
     cases = await edge.ledger.read(waiting, ReadKind.MODERATION)
@@ -127,8 +132,12 @@ async def _judged(edge: Edge, scopes: frozenset[str], player: str) -> Mapping[st
     around = surroundings("", player, [], scopes=scopes, count=PASSED_OVER)
     found = await edge.ledger.read(around, ReadKind.MODERATION)
     return {
-        "cases": [_open_case(case, edge.clock()) for case in cases.cases],
-        "decisions": [decision_shown(decision) for decision in found.decisions],
+        "cases": [
+            _open_case(case, edge.clock())
+            for case in cases.cases
+            if case.kind is not CaseKind.CHECK or case.submission_id in checks
+        ],
+        "decisions": [decision_shown(decision) for decision in decisions_shown(found.decisions, checks)],
     }
 
 
@@ -150,7 +159,8 @@ async def submissions_shown(
     query = runs_of_player(player, scopes, before=before, count=count)
     runs = await edge.ledger.read(query, ReadKind.MODERATION)
     following = edge.cursors.next_of(listed, None if runs.before is None else (runs.before,))
-    shown = [_shown(run) for run in runs.submissions]
+    checks = await hidden_checks(edge, moderator)
+    shown = [_shown(run) for run in shown_as_held(runs.submissions, checks)]
     return PlayedSubmissions(player=player, submissions=shown, next=following)
 
 

@@ -13,6 +13,7 @@ from gateway.ledger.reads import ReadKind
 from gateway.settlement.case_decisions import SECOND_APPROVAL, CaseRequest, permitted_decisions
 from gateway.settlement.case_history import CaseHistory, first_approval, has_open_appeal, without_bans
 from gateway.settlement.held_cases import MODERATOR
+from gateway.settlement.known_answers import permitted_answers
 from gateway.settlement.settle import Decision
 from gateway.settlement.undoing import inverse_of
 from policies.decision_codes import QUESTION, DecisionKind
@@ -44,13 +45,17 @@ _ON_APPEALS: Final[Mapping[DecisionKind, tuple[Reason, State | None]]] = {
 
 
 class Decider(NamedTuple):
-    """A moderator who decides on a submission of a board, with all its events, at a time."""
+    """A moderator who decides on a submission of a board, with all its events, at a time.
+
+    Of a check, the events are those that it shows.
+    """
 
     moderator: Moderator
     board: Board
     submission_id: str
     history: CaseHistory
     now_ms: int
+    is_check: bool = False
 
     @property
     def may_overrule(self) -> bool:
@@ -123,7 +128,8 @@ async def possible_decisions(edge: Edge, by: Decider) -> PossibleDecisions:
         return PossibleDecisions([], "your role on the board is to read")
     conceivable = list(_conceivable(by))
     requests = [by.request(decision) for _, _, decision in conceivable]
-    permitted = await edge.ledger.read(permitted_decisions(by.board, requests), ReadKind.MODERATION)
+    asking = permitted_answers if by.is_check else permitted_decisions
+    permitted = await edge.ledger.read(asking(by.board, requests), ReadKind.MODERATION)
     possible, refusals = list[PossibleDecision](), list[str]()
     for (kind, codes, _), outcome in zip(conceivable, permitted, strict=True):
         if isinstance(outcome, StateConflict):

@@ -31,6 +31,8 @@ from gateway.ledger.reads import ReadKind
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.runtime.clock import rfc3339
 from gateway.runtime.telemetry import label_of
+from gateway.settlement.case_history import found_by_replay
+from gateway.settlement.known_answers import as_checked, seen_before
 from policies.vocabulary import Reason
 
 PAGE_LIMIT: Final = 100
@@ -40,7 +42,7 @@ FILTERS: Final = ("board", "family", "reason", "player", "build", "kind", "min_a
 
 _KNOWN: Final[Mapping[str, frozenset[str]]] = {
     "reason": frozenset({"", *(reason.value for reason in Reason)}),
-    "kind": frozenset({"", *(kind.value for kind in CaseKind)}),
+    "kind": frozenset({"", *(kind.value for kind in CaseKind if kind is not CaseKind.CHECK)}),
 }
 
 LONGEST_AGE_S: Final = 10 * 365 * 86_400
@@ -112,7 +114,10 @@ async def queue_shown(
     place = QueuePlace(*edge.cursors.place_of(cursor, listed)) if cursor else BEGINNING
     reading = queue_page(scopes, asked.at(now_ms), place, count=count)
     page = await edge.ledger.read(reading, ReadKind.MODERATION)
-    shown = await cases_shown(edge, page.cases, now_ms=now_ms)
+    waiting = [
+        case for case in page.cases if case.kind is not CaseKind.CHECK or case.hides_from(moderator.name)
+    ]
+    shown = await cases_shown(edge, waiting, now_ms=now_ms)
     return QueueShown(cases=shown, next=edge.cursors.next_of(listed, page.next and list(page.next)))
 
 
@@ -184,6 +189,13 @@ def _with_submissions(cases: Sequence[StoredCase], *, now_ms: int) -> Operation[
         submissions = await queries.submissions_listed(ids)(tx)
         found = await queries.replay_findings(ids)(tx)
         versions = await case_background.versions(ids)(tx)
+        for check in (case for case in cases if case.kind is CaseKind.CHECK):
+            each = check.submission_id
+            if each not in submissions:
+                continue
+            seen = seen_before(await queries.history_of(each)(tx), check.known_seq)
+            found[each], versions[each] = tuple(found_by_replay(seen)), seen[-1]["seq"]
+            submissions[each] = as_checked(submissions[each], check)
         return [
             _queued(case, held_submission(submissions[each], found.get(each, ()), versions[each]), now_ms)
             for each, case in zip(ids, cases, strict=True)
@@ -196,7 +208,7 @@ def _with_submissions(cases: Sequence[StoredCase], *, now_ms: int) -> Operation[
 def _queued(case: StoredCase, held: object, now_ms: int) -> QueuedCase:
     return QueuedCase(
         **dict(held),  # type: ignore[call-overload]
-        kind=case.kind.value,
+        kind=case.shown_kind.value,
         harm=case.harm if case.harm >= 0 else None,
         opened_at=rfc3339(case.opened_at_ms),
         waiting_s=max(0, now_ms - case.opened_at_ms) // 1000,

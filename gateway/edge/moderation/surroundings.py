@@ -11,6 +11,7 @@ from gateway.edge.auth.moderators import Ability, Moderator
 from gateway.edge.context import Edge
 from gateway.edge.http.responses import json_response
 from gateway.edge.moderation.cases import case_of
+from gateway.edge.moderation.hidden_checks import decisions_shown, hidden_checks, shown_as_held
 from gateway.edge.problems import Problem
 from gateway.edge.reads.distribution import histogram_with
 from gateway.edge.wire.moderation_surroundings import (
@@ -63,6 +64,7 @@ async def read_surroundings(
         surroundings(submission_id, submission.player, named, scopes=scopes, count=OTHERS),
         ReadKind.MODERATION,
     )
+    checks = await hidden_checks(edge, moderator)
     names = await edge.ledger.read(names_of([each.player for each in found.named]), ReadKind.MODERATION)
     distribution, beaten = await _distribution(edge, board, submission)
     return CaseSurroundings(
@@ -76,10 +78,10 @@ async def read_surroundings(
                 has_same_recording=each.recording_digest == submission.recording_digest,
                 shares=_shared(findings, each.submission_id),
             )
-            for each in found.named
+            for each in shown_as_held(found.named, checks)
         ],
-        others=[SubmissionBeside(**_brief(each)) for each in found.others],
-        decisions=[decision_shown(decision) for decision in found.decisions],
+        others=[SubmissionBeside(**_brief(each)) for each in shown_as_held(found.others, checks)],
+        decisions=[decision_shown(decision) for decision in decisions_shown(found.decisions, checks)],
     )
 
 

@@ -11,6 +11,7 @@ from gateway.edge.auth.moderators import Ability, Moderator
 from gateway.edge.context import EDGE
 from gateway.edge.http.request import moderator_of, whole_number
 from gateway.edge.http.responses import json_response
+from gateway.edge.moderation.hidden_checks import events_shown, hidden_checks
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire.moderation_trail import TrailEvent, TrailPageShown
 from gateway.ledger.moderation import trail_file
@@ -45,7 +46,9 @@ async def trail_shown(request: web.Request, *, count: int) -> TrailPageShown:
     """
     moderator = await moderator_of(request, Ability.READ, _board_asked(request))
     page, following = await _page(request, moderator, count)
-    return TrailPageShown(events=[_shown(event) for event in page.events], next=following)
+    checks = await hidden_checks(request.app[EDGE], moderator)
+    events = [_shown(event) for event in events_shown(page.events, checks)]
+    return TrailPageShown(events=events, next=following)
 
 
 async def export_trail(request: web.Request) -> web.Response:

@@ -74,13 +74,27 @@ class AppealShown(Answer):
     until: str | None = None
 
 
+class AnsweredCheckShown(Answer):
+    """What a check asked for: the decision that a colleague had made, with its code.
+
+    `agreed` says whether the answer is the same; it is null if it was neither to approve nor to reject.
+    """
+
+    known: str
+    code: str
+    by: str
+    agreed: bool | None
+
+
 class Decided(Answer):
     """The state after a decision, and the ETag of the case for the next decision.
 
-    `missing` is null, or what the decision still needs: `second-approval` of another moderator.
+    `missing` is null, or what the decision still needs: `second-approval` of another moderator. `check` is
+    null unless the case was a check: then the decision changed nothing, and `state` is what it was.
     """
 
     submission: str
     state: str
     etag: str
     missing: str | None = None
+    check: AnsweredCheckShown | None = None

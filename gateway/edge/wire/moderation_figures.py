@@ -57,6 +57,13 @@ class DecisionFigures(Answer):
     days: list[DayOfDecisions]
 
 
+class AnswersToChecks(Answer):
+    """How often a moderator's answers to checks were what is known, as far as that still stands."""
+
+    moderator: str
+    agreement: ShareShown
+
+
 class LabelledRuns(Answer):
     """Runs whose last standing decision says whether they were honest; some without any finding."""
 
@@ -114,7 +121,8 @@ class Figures(Answer):
     """Figures about the decisions from `since` to `until`.
 
     `since` is later than asked for if `is_cut`: the newest 10,000 decisions count. `source` says where the
-    labels come from. `thresholds` are empty unless all labelled runs are of one policy file.
+    labels come from. Answers to checks count in `checks` alone: seniors read everybody's there, and others
+    their own. `thresholds` are empty unless all labelled runs are of one policy file.
     """
 
     board: str | None
@@ -124,6 +132,7 @@ class Figures(Answer):
     source: str
     queue: QueueAge
     decisions: DecisionFigures
+    checks: list[AnswersToChecks]
     labelled: LabelledRuns
     validators: list[ValidatorFiguresShown]
     thresholds: list[ThresholdShown]

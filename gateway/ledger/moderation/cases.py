@@ -57,6 +57,16 @@ class StoredCase(NamedTuple):
     not_for: str = ""
     cannot_tell: int = 0
     needs_senior: int = 0
+    known_seq: int = 0
+
+    @property
+    def shown_kind(self) -> CaseKind:
+        """Return the kind as moderators see it: they cannot tell a check from what is held."""
+        return CaseKind.HELD if self.kind is CaseKind.CHECK else self.kind
+
+    def hides_from(self, moderator: str) -> bool:
+        """Return whether it is a check, and not one of this moderator's own decision."""
+        return self.kind is CaseKind.CHECK and not self.is_not_for(moderator)
 
     def is_not_for(self, moderator: str) -> bool:
         """Return whether the moderator may not have the case."""

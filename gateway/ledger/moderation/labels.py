@@ -45,17 +45,24 @@ _STAND_AGAIN = Query(
     .where(_l.seq == bindparam("of_seq"), _l.overturned_by == bindparam("by_seq"))
     .values(overturned_by=null())
 )
+_known = labels.alias("known")
+_known_reason = (
+    select(_known.c.reason)
+    .where(_known.c.seq == _l.known_seq, _known.c.overturned_by.is_(None))
+    .scalar_subquery()
+)
 _newest = (
-    select(*labels.columns, events.c.actor)
+    select(*labels.columns, events.c.actor, _known_reason)
     .select_from(labels.outerjoin(events, events.c.seq == _l.overturned_by))
     .where(_l.decided_at_ms >= bindparam("since_ms"), _l.decided_at_ms < bindparam("until_ms"))
     .order_by(_l.decided_at_ms.desc(), _l.seq.desc())
     .limit(bindparam("count"))
 )
 _BETWEEN = Query(
-    select(*labels.columns, null())
+    select(*labels.columns, null(), null())
     .where(_l.seq > bindparam("after"), _l.seq <= bindparam("upto"))
     .order_by(_l.seq)
+    .limit(bindparam("count"))
 )
 _e = events.c
 _BY_MODERATORS = Query(
@@ -74,7 +81,8 @@ class DecisionLabel(NamedTuple):
 
     `seq` is that of the decision's event. `is_cheat` is None if its code does not say. `findings` are those
     that the moderator saw. `opened_at_ms` is when the case that it decides began. `overturned_by` is the
-    event that overturned it, and `overturned_actor` who caused that.
+    event that overturned it, and `overturned_actor` who caused that. Of an answer to a check `known_seq` is
+    the decision that it is compared with, and `known_reason` that one's reason while it stands.
     """
 
     seq: int
@@ -90,7 +98,9 @@ class DecisionLabel(NamedTuple):
     opened_at_ms: int
     decided_at_ms: int
     overturned_by: int | None = None
+    known_seq: int | None = None
     overturned_actor: str | None = None
+    known_reason: Reason | None = None
 
     @property
     def is_in_favour(self) -> bool:
@@ -121,11 +131,25 @@ class NewestLabels(NamedTuple):
 async def add_label(tx: Transaction, label: DecisionLabel) -> None:
     """Store the label of a decision."""
     row = label._asdict()
-    del row["overturned_actor"]
+    del row["overturned_actor"], row["known_reason"]
     row["is_cheat"] = None if label.is_cheat is None else int(label.is_cheat)
     row["findings"] = orjson.dumps([tuple(finding) for finding in label.findings]).decode()
     row["reason"] = label.reason.value
     await tx.run(_ADD, **row)
+
+
+async def load_label(tx: Transaction, seq: int) -> DecisionLabel | None:
+    """Return the label of an event, None without one."""
+    return next(iter(await labels_between(tx, seq - 1, seq)), None)
+
+
+def label_of_event(seq: int) -> Operation[DecisionLabel | None]:
+    """Return the label of an event, None without one."""
+
+    async def work(tx: Transaction) -> DecisionLabel | None:
+        return await load_label(tx, seq)
+
+    return work
 
 
 async def overturn_label(tx: Transaction, seq: int, *, by: int) -> None:
@@ -138,9 +162,11 @@ async def let_stand_again(tx: Transaction, seq: int, *, by: int) -> None:
     await tx.run(_STAND_AGAIN, of_seq=seq, by_seq=by)
 
 
-async def labels_between(tx: Transaction, after: int, upto: int | None) -> list[DecisionLabel]:
+async def labels_between(
+    tx: Transaction, after: int, upto: int | None, *, count: int = NEWEST
+) -> list[DecisionLabel]:
     """Return the labels of events behind `after` up to `upto`, or to the end, in order."""
-    rows = await tx.rows(_BETWEEN, after=after, upto=_LAST if upto is None else upto)
+    rows = await tx.rows(_BETWEEN, after=after, upto=_LAST if upto is None else upto, count=count)
     return [_label_from(row) for row in rows]
 
 
@@ -207,6 +233,7 @@ def _label_from(row: Row) -> DecisionLabel:
         reason=Reason(label.reason),
         is_cheat=None if label.is_cheat is None else bool(label.is_cheat),
         findings=tuple(_finding_from(*each) for each in orjson.loads(row[9])),
+        known_reason=None if label.known_reason is None else Reason(label.known_reason),
     )
 
 

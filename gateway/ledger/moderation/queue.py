@@ -69,7 +69,7 @@ class QueueFilter(NamedTuple):
             and self.reason in (None, case.reason)
             and self.player in (None, case.player)
             and self.build in (None, case.build)
-            and self.kind in (None, case.kind)
+            and self.kind in (None, case.shown_kind)
             and (self.opened_by_ms is None or case.opened_at_ms <= self.opened_by_ms)
         )
 

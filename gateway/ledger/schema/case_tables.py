@@ -26,12 +26,14 @@ cases = Table(
     required("not_for", Text),
     required("cannot_tell", Int64),
     required("needs_senior", Int64),
+    required("known_seq", Int64),
     Index("cases_in_order", "order_key", "seq"),
     Index("cases_of_label", "label", "order_key", "seq"),
     Index("cases_of_board", "board", "order_key", "seq"),
     Index("cases_of_player", "player", "order_key", "seq"),
     Index("cases_by_age", "label", "opened_at_ms"),
     partial_index("cases_unassessed", "seq", where="harm < 0"),
+    partial_index("cases_to_check", "submission_id", where="kind = 'check'"),
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )
@@ -39,7 +41,8 @@ cases = Table(
 
 `seq` is the submission's, `label` the name of its policy file. The queue is in the order of `order_key`,
 which does not change once the harm is assessed. `not_for` has the moderators who may not have
-the case, with spaces between them.
+the case, with spaces between them. `known_seq` is the event of the decision that a
+check asks for again, and 0 of every other case.
 """
 
 case_counts = Table(

@@ -102,6 +102,7 @@ labels = Table(
     required("opened_at_ms", Int64),
     required("decided_at_ms", Int64),
     Column("overturned_by", Int64),
+    Column("known_seq", Int64),
     Index("labels_by_time", "decided_at_ms", "seq"),
     Index("labels_of_label", "label", "decided_at_ms", "seq"),
     Index("labels_of_board", "board", "decided_at_ms", "seq"),
@@ -110,7 +111,8 @@ labels = Table(
 """What decisions of moderators say of runs. `seq` is the event's, `label` the board's policy file.
 
 `is_cheat` is NULL if the decision does not say, `findings` what the moderator saw, as JSON; `overturned_by`
-is the event that undid or reversed the decision.
+is the event that undid or reversed the decision. `known_seq` is the decision that the answer to a check is
+compared with, and NULL of every other decision.
 """
 
 renames = Table(

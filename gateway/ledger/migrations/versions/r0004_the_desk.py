@@ -123,6 +123,7 @@ Table(
     _required("opened_at_ms", Int64),
     _required("decided_at_ms", Int64),
     Column("overturned_by", Int64),
+    Column("known_seq", Int64),
     Index("labels_by_time", "decided_at_ms", "seq"),
     Index("labels_of_label", "label", "decided_at_ms", "seq"),
     Index("labels_of_board", "board", "decided_at_ms", "seq"),
@@ -149,12 +150,14 @@ Table(
     _required("not_for", Text),
     _required("cannot_tell", Int64),
     _required("needs_senior", Int64),
+    _required("known_seq", Int64),
     Index("cases_in_order", "order_key", "seq"),
     Index("cases_of_label", "label", "order_key", "seq"),
     Index("cases_of_board", "board", "order_key", "seq"),
     Index("cases_of_player", "player", "order_key", "seq"),
     Index("cases_by_age", "label", "opened_at_ms"),
     _partial("cases_unassessed", "seq", where="harm < 0"),
+    _partial("cases_to_check", "submission_id", where="kind = 'check'"),
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )
@@ -233,11 +236,11 @@ _LABELS: Final = {
 _OPEN_CASES: Final = """
 INSERT INTO cases (
     submission_id, seq, board, label, player, build, kind, reason, harm, opened_at_ms, order_key, claimed_by,
-    claimed_until_ms, waits_until_ms, not_for, cannot_tell, needs_senior
+    claimed_until_ms, waits_until_ms, not_for, cannot_tell, needs_senior, known_seq
 )
 SELECT
     s.submission_id, s.seq, s.board, {label}, s.player, s.build, 'held', s.reason, -1, e.at_ms, e.at_ms, '',
-    0, 0, '', 0, 0
+    0, 0, '', 0, 0, 0
 FROM submissions s
 JOIN events e ON e.seq = (SELECT max(seq) FROM events WHERE submission_id = s.submission_id)
 WHERE s.state = 'held'
