@@ -133,6 +133,10 @@ class CaseGone(StateConflict):
     """The submission does not wait for a moderator."""
 
 
+class ViewsFull(ScoregateError):
+    """A moderator has as many saved views as there may be."""
+
+
 class CaseForOthers(ScoregateError):
     """The case is not for this moderator."""
 

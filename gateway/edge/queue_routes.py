@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from gateway.edge.auth.moderators import Ability
 from gateway.edge.live import queue_feed
-from gateway.edge.moderation import claims, queue
+from gateway.edge.moderation import claims, queue, views
 from gateway.edge.problems import ProblemType as P
-from gateway.edge.route import DURABLE, TOKEN, Caller, Route
-from gateway.edge.wire.moderation_queue import CaseHolding, NextCase, QueueCounts, QueueShown
+from gateway.edge.route import DURABLE, POST, TOKEN, Caller, Route
+from gateway.edge.wire.moderation_queue import (
+    CaseHolding,
+    NewView,
+    NextCase,
+    QueueCounts,
+    QueueShown,
+    SavedView,
+    SavedViewList,
+)
 
 _QUEUE = (*TOKEN, *DURABLE, P.NOT_FOUND, P.SCHEMA_VIOLATION)
+_VIEW = (*POST, *TOKEN, P.CSRF, P.NOT_FOUND, P.STATE_CONFLICT)
 _NEXT = (*_QUEUE, P.TOO_EARLY, P.CSRF)
 _CLAIM = (
     *TOKEN,
@@ -32,6 +41,14 @@ QUEUE_ROUTES: tuple[Route, ...] = (
     Route("GET", "/v1/moderation/queue/live", queue_feed.follow_queue, Caller.MODERATOR,
           "Hear of changes of the queue (Server-Sent Events)",
           problems=(*TOKEN, *DURABLE, P.QUOTA_EXCEEDED), is_stream=True, ability=Ability.READ),
+    Route("GET", "/v1/moderation/views", views.list_views, Caller.ACCOUNT,
+          "List your saved views of the queue", SavedViewList, problems=(*TOKEN, *DURABLE)),
+    Route("GET", "/v1/moderation/views/{view}", views.show_view, Caller.ACCOUNT, "Read a saved view",
+          SavedView, problems=(*TOKEN, *DURABLE, P.NOT_FOUND)),
+    Route("PUT", "/v1/moderation/views/{view}", views.put_view, Caller.ACCOUNT,
+          "Save filters of the queue under a name", SavedViewList, NewView, problems=_VIEW),
+    Route("DELETE", "/v1/moderation/views/{view}", views.delete_view, Caller.ACCOUNT, "Remove a saved view",
+          SavedViewList, problems=(*TOKEN, *DURABLE, P.TOO_EARLY, P.CSRF)),
     Route("POST", "/v1/moderation/queue/next", queue.claim_next, Caller.MODERATOR,
           "Claim the next case of the queue", NextCase, problems=_NEXT, query=queue.FILTERS,
           ability=Ability.DECIDE),

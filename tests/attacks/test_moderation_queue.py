@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from typing import Any
 
 import pytest
 
 from gateway.edge.live import queue_feed
+from gateway.edge.moderation import queue
+from gateway.ledger.moderation import queue as moderation_queue
 from gateway.ledger.moderation.claims import CLAIM_MS
+from gateway.ledger.moderation.saved_views import VIEWS_LIMIT, save_view
 from gateway.runtime.clock import parse_rfc3339, rfc3339
 from policies.vocabulary import State
 from tests.attacks.test_moderation import a_held_run, decide
-from tests.support.harness import Answer, Harness
+from tests.support.harness import Answer, Harness, Request
 from tests.support.ledger import new_submission
 
 QUEUE = "/v1/moderation/queue"
+VIEWS = "/v1/moderation/views"
 
 
 async def listed(harness: Harness, token: str, query: str = "") -> list[str]:
@@ -33,6 +39,11 @@ async def take(harness: Harness, token: str, query: str = "") -> str | None:
 
 async def touch(harness: Harness, submission: str, verb: str, token: str | None) -> Answer:
     return await harness.post(f"/v1/moderation/cases/{submission}/{verb}", None, token)
+
+
+async def send_as(harness: Harness, token: str, method: str, path: str, body: Any = None) -> Answer:
+    headers = {"Authorization": f"Bearer {token}"} | ({"Content-Type": "application/json"} if body else {})
+    return await harness.send(Request(method, path, json.dumps(body).encode() if body else b"", headers))
 
 
 @pytest.mark.parametrize("verb", ["claim", "release", "skip", "cannot-tell"])
@@ -183,6 +194,8 @@ async def test_the_case_that_could_do_most_harm_is_first(harness: Harness):
         ("?kind=held", ["a", "b", "c", "d"]),
         ("?kind=nothing", None),
         ("?min_age_s=60", ["a"]),
+        ("?max_age_s=60", ["b", "c", "d"]),
+        ("?min_age_s=15&max_age_s=60", ["b", "c"]),
         ("?player=bob&board=sprint", ["b"]),
         ("?player=", None),
         ("?min_age_s=-1", None),
@@ -213,8 +226,8 @@ async def test_the_queue_is_filtered(harness: Harness, query: str, expected: lis
         assert [name for name in expected if name == "c"] == await listed(harness, of_arcade, query)
 
 
-async def test_M02_cases_are_counted_within_reach(harness: Harness):
-    """By reason and by board, as they are; of single boards of a family one by one, and no other's."""
+async def test_M02_cases_are_counted_within_reach(harness: Harness, monkeypatch: pytest.MonkeyPatch):
+    """By reason, by age and by board, as they are; of single boards of a family one by one, and no other's."""
     oldest_ms = harness.clock() - 3_600_000
     for number, board in enumerate(("sprint", "sprint", "arcade", "track.monza", "track.imola")):
         run = new_submission(f"r{number}", board=board, state=State.HELD, at_ms=oldest_ms + number)
@@ -232,7 +245,21 @@ async def test_M02_cases_are_counted_within_reach(harness: Harness):
     assert {"track": 1, "arcade": 1} == await counted("track.monza", "arcade")
     assert {"track": 2} == await counted("track", "track.monza")
     assert {} == await counted("other")
-    told = (await harness.get(f"{QUEUE}/counts", harness.moderator())).body
+    for number, age_s in enumerate((20, 7_200, 90_000, 900_000, 900_001)):
+        at_ms = harness.clock() - age_s * 1000
+        await harness.edge.ledger.append(
+            new_submission(f"o{number}", board="other.x", state=State.HELD, at_ms=at_ms)
+        )
+    for scope in ("other", "other.x"):
+        ages = (await harness.get(f"{QUEUE}/counts", harness.moderator(scope))).body["ages"]
+        assert [(0, 3600, 1), (3600, 86_400, 1), (86_400, 604_800, 1), (604_800, None, 2)] == [
+            (age["at_least_s"], age["under_s"], age["cases"]) for age in ages
+        ]
+    monkeypatch.setattr(moderation_queue, "AGED", 1)
+    monkeypatch.setattr(queue, "AGED", 1)
+    ages = (await harness.get(f"{QUEUE}/counts", harness.moderator("other"))).body["ages"]
+    assert [(1, False)] * 3 + [(1, True)] == [(age["cases"], age["is_capped"]) for age in ages]
+    told = (await harness.get(f"{QUEUE}/counts", harness.moderator("sprint"))).body
     assert rfc3339(oldest_ms) == told["oldest_at"]
 
 
@@ -274,3 +301,34 @@ async def test_a_cursor_is_of_one_queue(harness: Harness):
     for other, query in ((harness.moderator(), ""), (token, "&player=x")):
         answer = await harness.get(f"{QUEUE}?cursor={cursor}{query}", other)
         assert (422, "schema-violation") == (answer.status, answer.problem)
+
+
+async def test_M02_views_are_saved_for_oneself_as_far_as_ones_boards_reach(harness: Harness):
+    """Under a name, in place of the one before; so many and no more; nobody sees another's."""
+    mara, noor = harness.moderator("sprint"), harness.moderator(name="noor")
+    old = {"filters": {"board": "sprint", "min_age_s": "86400"}}
+    put = await send_as(harness, mara, "PUT", f"{VIEWS}/old-ones", old)
+    assert (200, [{"name": "old-ones"} | old]) == (put.status, put.body["views"])
+    assert [] == (await harness.get(VIEWS, noor)).body["views"]
+    assert 404 == (await harness.get(f"{VIEWS}/old-ones", noor)).status
+    for name, filters, problem in (
+        ("x", {"board": "arcade"}, "not-found"),
+        ("x", {"bored": "sprint"}, "schema-violation"),
+        ("x", {"min_age_s": "-1"}, "schema-violation"),
+        ("x", {"reason": "x" * 129}, "schema-violation"),
+        ("x" * 41, {}, "schema-violation"),
+        ("-x", {}, "schema-violation"),
+        ("X", {}, "schema-violation"),
+    ):
+        refused = await send_as(harness, mara, "PUT", f"{VIEWS}/{name}", {"filters": filters})
+        assert (name, problem) == (name, refused.problem)
+    for number in range(VIEWS_LIMIT - 1):
+        await harness.edge.ledger.write(save_view("mara", f"v{number}", {}))
+    full = await send_as(harness, mara, "PUT", f"{VIEWS}/one-more", {"filters": {}})
+    again = await send_as(harness, mara, "PUT", f"{VIEWS}/v1", {"filters": {"kind": "appeal"}})
+    assert ("state-conflict", 200) == (full.problem, again.status)
+    assert {"name": "v1", "filters": {"kind": "appeal"}} == (await harness.get(f"{VIEWS}/v1", mara)).body
+    await send_as(harness, noor, "DELETE", f"{VIEWS}/v1")
+    assert VIEWS_LIMIT == len((await harness.get(VIEWS, mara)).body["views"])
+    left = await send_as(harness, mara, "DELETE", f"{VIEWS}/v1")
+    assert VIEWS_LIMIT - 1 == len(left.body["views"])

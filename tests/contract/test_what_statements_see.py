@@ -41,6 +41,7 @@ OF_EVERY_BOARD = {
     "seals.case_audit._CASES": "the whole ledger is audited",
     "seals.case_audit._COUNTED": "the whole ledger is audited",
     "seals.case_audit._HELD": "the whole ledger is audited",
+    "moderation.queue._AGED": "the counts of a family",
     "moderation.queue._IN_ORDER": "the queue of who moderates every board",
     "moderation.queue._OF_LABEL": "the queue of a family",
     "moderation.queue._OF_PLAYER": "a player's cases, of which a moderator is shown those within reach",

@@ -32,6 +32,7 @@ _NAMES = {
     "invitation": "0" * 43,
     "moderator": "nobody",
     "submission": "0" * 32,
+    "view": "mine",
 }
 _OCTETS = {"Content-Type": "application/octet-stream"}
 _JSON = {"Content-Type": "application/json"}
@@ -77,6 +78,7 @@ def _body(route: Route) -> Any:
         "ModeratorChange": {"grants": {"*": "viewer"}},
         "NewName": {"was": "Ada", "name": "Bob", "code": "abusive"},
         "NameUndone": {"was": "Ada"},
+        "NewView": {"filters": {"min_age_s": "60"}},
         "NewBan": {"operation": secrets.token_hex(8), "board": "other", "code": "cheating"},
     }
     return bodies[route.body.__name__] if route.body else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlencode
@@ -17,9 +17,13 @@ from gateway.edge.console.visits import visit_of
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.request import moderator_anywhere
 from gateway.edge.moderation.queue import next_case, queue_counts, queue_request_of, queue_shown
+from gateway.edge.moderation.views import remove_view, save_view, views_of
 from gateway.edge.wire.moderation_queue import QueuedCase
 from gateway.ledger.index_pages import names_of
 from gateway.ledger.reads import ReadKind
+
+AGE_WORDS: Final = ("Under an hour", "Under a day", "Under a week", "Older")
+"""What the ages are called by which the cases are counted."""
 
 QUEUE: Final = "/console/queue"
 
@@ -66,7 +70,8 @@ async def show_queue_page(request: web.Request) -> web.Response:
     asked = queue_request_of(request, moderator)
     cursor = request.query.get("cursor")
     shown = await queue_shown(edge, moderator, asked, cursor, count=ROWS)
-    filters = {**asked.filters, **_least_age(request)}
+    filters, views = dict(asked.filters), await views_of(edge, moderator)
+    counts = await queue_counts(edge, moderator)
     return draw(
         request,
         "queue_rows.html" if is_fragment(request) else "queue.html",
@@ -76,7 +81,10 @@ async def show_queue_page(request: web.Request) -> web.Response:
         filters=filters,
         query=urlencode(filters),
         own_query=urlencode({**filters, **({"cursor": cursor} if cursor else {})}),
-        counts=await queue_counts(edge, moderator),
+        counts=counts,
+        ages_counted=list(zip(counts.ages, AGE_WORDS, strict=True)),
+        views={name: urlencode(saved) for name, saved in views.items()},
+        this_view=next((name for name, saved in views.items() if saved == filters), ""),
         next_query=urlencode({**filters, "cursor": shown.next}) if shown.next else "",
         is_first=not cursor,
         ages=AGES,
@@ -84,6 +92,24 @@ async def show_queue_page(request: web.Request) -> web.Response:
         is_nothing_next="none" in request.query,
         settled=await settled_case(request),
     )
+
+
+async def save_this_view(request: web.Request) -> web.Response:
+    """Save the filters of the address under the name that the form has, with `-` for its spaces."""
+    form = await read_form(request)
+    edge, moderator = request.app[EDGE], await moderator_anywhere(request, Ability.READ)
+    filters = queue_request_of(request, moderator).filters
+    name = "-".join(form.get("name", "").lower().split())
+    await save_view(edge, moderator, name, filters)
+    return go_to(request, f"{QUEUE}?{urlencode(filters)}")
+
+
+async def remove_this_view(request: web.Request) -> web.Response:
+    """Remove the saved view that the form names."""
+    form = await read_form(request)
+    edge, moderator = request.app[EDGE], await moderator_anywhere(request, Ability.READ)
+    await remove_view(edge, moderator, form.get("name", ""))
+    return go_to(request, QUEUE)
 
 
 async def take_next(request: web.Request) -> web.Response:
@@ -100,10 +126,6 @@ async def path_of_next(request: web.Request, settled: str = "") -> str:
     if case is None:
         return f"{QUEUE}?{urlencode({**request.query, **told, 'none': 'true'})}"
     return f"/console/cases/{case.submission}?{urlencode({'flow': 'true', **told})}"
-
-
-def _least_age(request: web.Request) -> Mapping[str, str]:
-    return {name: request.query[name] for name in ("min_age_s",) if name in request.query}
 
 
 async def _rows(edge: Edge, cases: Sequence[QueuedCase], moderator: Moderator) -> list[QueueRow]:

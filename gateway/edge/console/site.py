@@ -60,6 +60,8 @@ CONSOLE_PAGES: Final = (
     ConsolePage("POST", "/console/invitations/{token}", sign_in_page.take_invitation, None),
     ConsolePage("POST", "/console/invitations/{token}/provider", provider_page.accept_at_provider, None),
     ConsolePage("GET", "/console/queue", queue_page.show_queue_page),
+    ConsolePage("POST", "/console/queue/views", queue_page.save_this_view),
+    ConsolePage("POST", "/console/queue/views/remove", queue_page.remove_this_view),
     ConsolePage("POST", "/console/queue/next", queue_page.take_next, _DECIDE),
     ConsolePage("GET", _CASE, case_page.show_case_page),
     ConsolePage("POST", f"{_CASE}/claim", case_page.enter_case, _DECIDE),

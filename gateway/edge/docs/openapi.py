@@ -78,6 +78,8 @@ _PARAMETERS: Final = {
     "span": "`hour` or `day`.",
     "build": "A build of the game.",
     "min_age_s": "Only cases that have waited for so many seconds.",
+    "max_age_s": "Only cases that have waited for less than so many seconds.",
+    "view": "The name of a saved view.",
     "mode": "For a feed: `all` for every event, or `newest` for a listener that cannot keep up.",
 }
 
@@ -212,7 +214,7 @@ _IF_MATCH: Final = {
 
 
 def _parameter(name: str, where: str) -> dict[str, Any]:
-    kind = "integer" if name in {"offset", "limit", "radius", "bins", "min_age_s"} else "string"
+    kind = "integer" if name in {"offset", "limit", "radius", "bins", "min_age_s", "max_age_s"} else "string"
     return {
         "name": name,
         "in": where,

@@ -207,7 +207,12 @@ def _fault_of_query(query: str, parameters: tuple[str, ...]) -> str | None:
 
 def whole_number(request: web.Request, name: str, default: int, minimum: int, maximum: int) -> int:
     """Return a whole number of the query. Raises `schema-violation` if it is out of range."""
-    text = request.query.get(name)
+    return whole_number_in(request.query, name, default, minimum, maximum)
+
+
+def whole_number_in(fields: Mapping[str, str], name: str, default: int, minimum: int, maximum: int) -> int:
+    """Return a whole number of a query, or of what stands for one. Raises as `whole_number`."""
+    text = fields.get(name)
     if text is None:
         return default
     if not _WHOLE_NUMBER.fullmatch(text) or not minimum <= int(text) <= maximum:

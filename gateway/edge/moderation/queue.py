@@ -10,16 +10,18 @@ from aiohttp import web
 
 from gateway.edge.auth.moderators import Ability, Moderator
 from gateway.edge.context import EDGE, Edge
-from gateway.edge.http.request import moderator_anywhere, whole_number
+from gateway.edge.http.request import moderator_anywhere, whole_number, whole_number_in
 from gateway.edge.http.responses import held_submission, json_response
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire.moderation_decisions import CaseClaim
-from gateway.edge.wire.moderation_queue import NextCase, QueueCounts, QueuedCase, QueueShown
+from gateway.edge.wire.moderation_queue import AgeCount, NextCase, QueueCounts, QueuedCase, QueueShown
 from gateway.ledger import queries
 from gateway.ledger.judgement import cases as case_background
 from gateway.ledger.moderation.cases import CaseKind, StoredCase
 from gateway.ledger.moderation.claims import Claimant, claim_first
 from gateway.ledger.moderation.queue import (
+    AGED,
+    AGES,
     BEGINNING,
     QueueFilter,
     QueuePlace,
@@ -37,7 +39,7 @@ from policies.vocabulary import Reason
 
 PAGE_LIMIT: Final = 100
 
-FILTERS: Final = ("board", "family", "reason", "player", "build", "kind", "min_age_s")
+FILTERS: Final = ("board", "family", "reason", "player", "build", "kind", "min_age_s", "max_age_s")
 """The parameters by which the queue is filtered."""
 
 _KNOWN: Final[Mapping[str, frozenset[str]]] = {
@@ -55,22 +57,30 @@ ROUNDS: Final = 32
 
 
 class QueueRequest(NamedTuple):
-    """The cases that a moderator asks for, by filters as they were sent, and by the least age."""
+    """The cases that a moderator asks for, by filters as they were sent, and by ages, 0 for any."""
 
     filters: Mapping[str, str]
     wanted: QueueFilter
     min_age_ms: int
+    max_age_ms: int
 
     def at(self, now_ms: int) -> QueueFilter:
         """Return the filter as it is at a time."""
-        if not self.min_age_ms:
-            return self.wanted
-        return self.wanted._replace(opened_by_ms=now_ms - self.min_age_ms)
+        return self.wanted._replace(
+            opened_by_ms=now_ms - self.min_age_ms if self.min_age_ms else None,
+            opened_after_ms=now_ms - self.max_age_ms if self.max_age_ms else None,
+        )
 
 
 def queue_request_of(request: web.Request, moderator: Moderator) -> QueueRequest:
-    """Return the filters of a query. Raises `schema-violation`, and `not-found` for a board out of reach."""
-    filters = {name: request.query[name] for name in FILTERS if name in request.query}
+    """Return the filters of a request. Raises as `queue_request`."""
+    return queue_request({name: request.query[name] for name in FILTERS if name in request.query}, moderator)
+
+
+def queue_request(filters: Mapping[str, str], moderator: Moderator) -> QueueRequest:
+    """Return filters as a request. Raises `schema-violation`, and `not-found` for a board out of reach."""
+    if unknown := filters.keys() - set(FILTERS):
+        raise _violation(f"{min(unknown)[:64]}: there is no such filter")
     for name, text in filters.items():
         if not 0 < len(text) <= TEXT_LIMIT:
             raise _violation(f"{name}: expected 1 to {TEXT_LIMIT} characters")
@@ -88,7 +98,8 @@ def queue_request_of(request: web.Request, moderator: Moderator) -> QueueRequest
         build=filters.get("build"),
         kind=CaseKind(filters["kind"]) if "kind" in filters else None,
     )
-    return QueueRequest(filters, wanted, whole_number(request, "min_age_s", 0, 0, LONGEST_AGE_S) * 1000)
+    least, most = (whole_number_in(filters, name, 0, 0, LONGEST_AGE_S) for name in ("min_age_s", "max_age_s"))
+    return QueueRequest(filters, wanted, least * 1000, most * 1000)
 
 
 def _reaches(moderator: Moderator, name: str) -> bool:
@@ -128,8 +139,9 @@ async def count_cases(request: web.Request) -> web.Response:
 
 
 async def queue_counts(edge: Edge, moderator: Moderator) -> QueueCounts:
-    """Return how many cases wait for a moderator, by reason and by board."""
-    counted = await edge.ledger.read(count_queue(moderator.scopes(Ability.READ)), ReadKind.MODERATION)
+    """Return how many cases wait for a moderator, by reason, by board and by age."""
+    counting = count_queue(moderator.scopes(Ability.READ), now_ms=edge.clock())
+    counted = await edge.ledger.read(counting, ReadKind.MODERATION)
     reasons: Counter[str] = Counter()
     for of_label in counted.counts.values():
         reasons.update(of_label)
@@ -137,6 +149,15 @@ async def queue_counts(edge: Edge, moderator: Moderator) -> QueueCounts:
         total=reasons.total(),
         reasons=dict(sorted(reasons.items())),
         boards={label: sum(found.values()) for label, found in sorted(counted.counts.items())},
+        ages=[
+            AgeCount(
+                at_least_s=age.at_least_ms // 1000,
+                under_s=None if age.under_ms is None else age.under_ms // 1000,
+                cases=min(count, AGED),
+                is_capped=count > AGED,
+            )
+            for age, count in zip(AGES, counted.ages, strict=True)
+        ],
         oldest_at=None if counted.oldest_ms is None else rfc3339(counted.oldest_ms),
         is_capped=counted.is_capped,
     )

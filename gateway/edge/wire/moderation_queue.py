@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from pydantic import Field
+
+from gateway.edge.wire.bodies import Body
 from gateway.edge.wire.fields import Answer
 from gateway.edge.wire.moderation_decisions import CaseClaim
 from gateway.edge.wire.outcomes import HeldSubmission
@@ -51,8 +56,42 @@ class CaseHolding(Answer):
     needs_senior: bool
 
 
+class AgeCount(Answer):
+    """How many cases have waited for so many seconds: at least `at_least_s`, and less than `under_s`.
+
+    The oldest have no end. With `is_capped` there are more than `cases`.
+    """
+
+    at_least_s: int
+    under_s: int | None
+    cases: int
+    is_capped: bool
+
+
+class NewView(Body):
+    """The filters of a queue, as its query has them."""
+
+    filters: Annotated[
+        dict[Annotated[str, Field(max_length=32)], Annotated[str, Field(max_length=128)]],
+        Field(max_length=16),
+    ]
+
+
+class SavedView(Answer):
+    """Filters of the queue under a name."""
+
+    name: str
+    filters: dict[str, str]
+
+
+class SavedViewList(Answer):
+    """A moderator's saved views, in the order of their names."""
+
+    views: list[SavedView]
+
+
 class QueueCounts(Answer):
-    """How many cases wait, by reason, and by board: families count as one.
+    """How many cases wait, by reason, by age, and by board: families count as one.
 
     Of a moderator who has single boards of a family, the first 1000 cases there are counted, and `is_capped`
     tells that there are more. `oldest_at` is when the case that has waited longest was opened.
@@ -61,5 +100,6 @@ class QueueCounts(Answer):
     total: int
     reasons: dict[str, int]
     boards: dict[str, int]
+    ages: list[AgeCount]
     oldest_at: str | None
     is_capped: bool

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import bindparam, select, tuple_
+from sqlalchemy import bindparam, func, select, tuple_
 
 from gateway.ledger.moderation.cases import CASE, CaseKind, StoredCase, case_counts_of_labels, case_from
 from gateway.ledger.moderation.claims import EVERYTHING, Claimant, is_free, passed_by, reaches
 from gateway.ledger.schema import Int64, cases
 from gateway.ledger.transaction import Operation, Query, Transaction
 from gateway.runtime.telemetry import label_of
+from policies.vocabulary import LATEST_MS
 
 WALK: Final = 1_000
 """The cases that one page reads, before it ends without being full."""
@@ -36,6 +37,18 @@ _OF_LABEL = Query(_page.where(_c.label == bindparam("label")))
 _OF_BOARD = Query(_page.where(_c.board == bindparam("board")))
 _OLDEST = Query(
     select(_c.opened_at_ms).where(_c.label == bindparam("label")).order_by(_c.opened_at_ms).limit(1)
+)
+_AGED = Query(
+    select(func.count()).select_from(
+        select(_c.opened_at_ms)
+        .where(
+            _c.label == bindparam("label"),
+            _c.opened_at_ms > bindparam("after_ms", type_=Int64),
+            _c.opened_at_ms <= bindparam("upto_ms", type_=Int64),
+        )
+        .limit(bindparam("count"))
+        .subquery()
+    )
 )
 _OF_PLAYER = Query(_page.where(_c.player == bindparam("player")))
 
@@ -60,6 +73,7 @@ class QueueFilter(NamedTuple):
     build: str | None = None
     kind: CaseKind | None = None
     opened_by_ms: int | None = None
+    opened_after_ms: int | None = None
 
     def takes(self, case: StoredCase) -> bool:
         """Return whether a case is wanted."""
@@ -71,6 +85,7 @@ class QueueFilter(NamedTuple):
             and self.build in (None, case.build)
             and self.kind in (None, case.shown_kind)
             and (self.opened_by_ms is None or case.opened_at_ms <= self.opened_by_ms)
+            and (self.opened_after_ms is None or case.opened_at_ms > self.opened_after_ms)
         )
 
 
@@ -127,23 +142,51 @@ def free_cases(
     return work
 
 
+class AgeRange(NamedTuple):
+    """A range of ages (ms); the oldest has no end."""
+
+    at_least_ms: int
+    under_ms: int | None
+
+    def opened(self, now_ms: int) -> tuple[int, int]:
+        """Return after which instant, and up to which one, cases of these ages were opened."""
+        begin = -1 if self.under_ms is None else now_ms - self.under_ms
+        return begin, now_ms - self.at_least_ms if self.at_least_ms else LATEST_MS
+
+
+HOUR_MS, DAY_MS = 3_600_000, 86_400_000
+AGES: Final = (
+    AgeRange(0, HOUR_MS),
+    AgeRange(HOUR_MS, DAY_MS),
+    AgeRange(DAY_MS, 7 * DAY_MS),
+    AgeRange(7 * DAY_MS, None),
+)
+"""The ages by which cases are counted."""
+
+AGED: Final = 1_000
+"""Most cases of one age, and of one policy file, that are counted: one more says that there are more."""
+
+
 class CountedQueue(NamedTuple):
     """How many cases there are of each policy file, by reason, and when the oldest was opened (Unix ms).
 
-    With `is_capped` only the first WALK cases of single boards were counted.
+    `ages` has how many there are of each of AGES; more than AGED means just that. With `is_capped` only the
+    first WALK cases of single boards were counted.
     """
 
     counts: dict[str, dict[str, int]]
+    ages: list[int]
     oldest_ms: int | None
     is_capped: bool
 
 
-def count_queue(scopes: frozenset[str]) -> Operation[CountedQueue]:
+def count_queue(scopes: frozenset[str], *, now_ms: int) -> Operation[CountedQueue]:
     """Count the cases of these scopes: by the counts that are kept, and on single boards one by one."""
 
     async def work(tx: Transaction) -> CountedQueue:
         kept = await case_counts_of_labels()(tx)
         counts = {label: dict(found) for label, found in kept.items() if reaches(scopes, label)}
+        ages = [await _count_aged(tx, list(counts), age.opened(now_ms)) for age in AGES]
         opened = [min_ms for label in counts for [min_ms] in await tx.rows(_OLDEST, label=label)]
         boards = frozenset(scope for scope in scopes if "." in scope and label_of(scope) not in counts)
         page = await _walk(tx, boards, QueueFilter(), BEGINNING, count=WALK)
@@ -151,9 +194,23 @@ def count_queue(scopes: frozenset[str]) -> Operation[CountedQueue]:
             of_label = counts.setdefault(case.label, {})
             of_label[case.reason] = of_label.get(case.reason, 0) + 1
             opened.append(case.opened_at_ms)
-        return CountedQueue(counts, min(opened, default=None), page.next is not None)
+            for number, age in enumerate(AGES):
+                after_ms, upto_ms = age.opened(now_ms)
+                ages[number] += after_ms < case.opened_at_ms <= upto_ms
+        return CountedQueue(counts, ages, min(opened, default=None), page.next is not None)
 
     return work
+
+
+async def _count_aged(tx: Transaction, labels: Sequence[str], opened: tuple[int, int]) -> int:
+    """Count cases of these policy files that were opened in a span of time, but not far beyond AGED."""
+    total, (after_ms, upto_ms) = 0, opened
+    for label in labels:
+        if total <= AGED:
+            values = {"label": label, "after_ms": after_ms, "upto_ms": upto_ms, "count": AGED + 1}
+            [[count]] = await tx.rows(_AGED, **values)
+            total += int(count)
+    return total
 
 
 async def _walk(

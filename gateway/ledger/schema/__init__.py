@@ -15,7 +15,7 @@ from gateway.ledger.schema.archive_tables import (
 from gateway.ledger.schema.base import SCHEMA_VERSION, Int64, Text, is_known, metadata
 from gateway.ledger.schema.batch_tables import batch_items, batches
 from gateway.ledger.schema.board_tables import board_duties, board_fields, boards, family_openings
-from gateway.ledger.schema.case_tables import case_counts, case_passes, cases
+from gateway.ledger.schema.case_tables import case_counts, case_passes, cases, queue_views
 from gateway.ledger.schema.derived_tables import (
     achievements,
     board_counts,
@@ -123,6 +123,7 @@ __all__ = [
     "outbox",
     "players",
     "progress",
+    "queue_views",
     "rank_anchors",
     "rank_moves",
     "recording_bands",

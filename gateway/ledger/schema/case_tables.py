@@ -57,6 +57,17 @@ case_counts = Table(
 )
 """How many cases there are of each policy file and reason. Every change of one of them raises the version."""
 
+queue_views = Table(
+    "queue_views",
+    metadata,
+    Column("moderator", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    required("filters", Text),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+"""Filters of the queue that moderators saved under names, as JSON."""
+
 case_passes = Table(
     "case_passes",
     metadata,

@@ -360,6 +360,21 @@ async def test_M02_a_player_of_other_boards_has_no_page(harness: Harness):
     }
 
 
+async def test_a_view_is_saved_opened_and_removed_by_forms(harness: Harness):
+    """The filters of the address get a name, which is a link above the queue; the view that is open can be removed."""
+    await staff(harness, ROLES)
+    session, path = await session_of(harness, "vic"), "/console/queue?board=arcade"
+    await submitted(harness, await player_of(harness, "Ada"), 900)
+    assert 'action="/console/queue/views?board=arcade"' in (await ask(harness, "GET", path, session)).text
+    saved = await ask(harness, "POST", "/console/queue/views?board=arcade", session, {"name": " My Own "})
+    assert (303, path) == (saved.status, saved.headers["Location"])
+    shown = (await ask(harness, "GET", path, session)).text
+    assert f'<a class="foreign" href="{path}" aria-current="true">My own</a>' in shown
+    removed = await ask(harness, "POST", "/console/queue/views/remove", session, {"name": "my-own"})
+    assert (303, "/console/queue") == (removed.status, removed.headers["Location"])
+    assert "My own" not in (await ask(harness, "GET", path, session)).text
+
+
 async def test_a_filter_that_is_left_empty_filters_nothing(harness: Harness):
     """The form sends all of its fields; those that were filled in stay in the address, and the counts lead to a reason."""
     await staff(harness, ROLES)
@@ -371,5 +386,10 @@ async def test_a_filter_that_is_left_empty_filters_nothing(harness: Harness):
     assert (303, "/console/queue?board=arcade") == (sent.status, sent.headers["Location"])
     shown = await ask(harness, "GET", sent.headers["Location"], session)
     assert (200, True) == (shown.status, 'href="/console/queue?reason=anomaly-player"' in shown.text)
+    for name in ("kind", "max_age_s", "board", "family", "player", "build", "min_age_s"):
+        value = {"kind": "held", "min_age_s": "3600", "max_age_s": "9999"}.get(name, "arcade")
+        page = await ask(harness, "GET", f"/console/queue?{name}={value}", session)
+        assert (name, 200, True) == (name, page.status, f'name="{name}"' in page.text)
+    assert 'href="/console/queue?max_age_s=3600"' in shown.text
     few = await ask(harness, "GET", "/console/queue?reason=slow-motion", session)
     assert "No case fits" in few.text

@@ -188,7 +188,7 @@ def test_an_operation_says_what_it_takes_and_gives():
         expected = {*re.findall(r"{(\w+)}", route.path), *(["If-Match"] if route.is_conditional else [])}
         assert expected == needed
         numbers = {each["name"] for each in operation["parameters"] if each["schema"]["type"] == "integer"}
-        assert {"offset", "limit", "radius", "bins", "min_age_s"} & set(route.query) == numbers
+        assert {"offset", "limit", "radius", "bins", "min_age_s", "max_age_s"} & set(route.query) == numbers
         common = {"422", "429"} if route.method == "GET" else set()
         assert {"400", "417", "421", "431", "500"} | common <= operation["responses"].keys()
 

@@ -174,6 +174,16 @@ Table(
 )
 
 Table(
+    "queue_views",
+    metadata,
+    Column("moderator", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    _required("filters", Text),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+Table(
     "case_passes",
     metadata,
     Column("submission_id", Text, primary_key=True),
@@ -316,6 +326,7 @@ _UPDATES: Final = {
     "cases": "reason, harm, order_key, claimed_by, claimed_until_ms, waits_until_ms, not_for, cannot_tell, "
     "needs_senior",
     "case_counts": "cases, version",
+    "queue_views": "filters",
     "case_passes": "until_ms, could_not_tell",
     "moderators": "players, password, issuer, subject, second_factor, second_factor_step, disabled_at_ms, "
     "version",
@@ -330,6 +341,7 @@ _DELETED: Final = (
     "batch_items",
     "cases",
     "case_passes",
+    "queue_views",
     "moderator_grants",
     "invitations",
     "moderator_sessions",
