@@ -261,7 +261,20 @@ async def test_M07_the_console_is_in_nobodys_frame(desk: Desk, sits: Any):
 
 PLACES = ["/console/sign-in", "/console/queue", "/console/queue?player=nobody", "case", "settled", "/console/account",
           "/console/people", "/console/people/jo", "/console/players?name=%C5%8C", "player", "/console/figures", "/console/trail",
-          "/console/nothing"]  # fmt: skip
+          "/console/batches", "batch", "/console/nothing"]  # fmt: skip
+
+
+async def previewed(desk: Desk) -> str:
+    """The page of a batch that would change podiums."""
+    await desk.case("Yuki", 9_999, state=State.PROMOTED, reason=Reason.ACCEPTED, findings=())
+    body = {
+        "operation": "a-batch",
+        "action": "revoke",
+        "code": "on-request",
+        "selection": {"player": desk.players["Yuki"]},
+    }
+    made = await desk.harness.post("/v1/moderation/batches", body, desk.harness.moderator(name="sen"))
+    return f"/console/batches/{made.body['batch']}"
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -273,6 +286,8 @@ async def test_everybody_can_use_each_page(desk: Desk, sits: Any, place: str):
     path = f"/console/cases/{case}" if place in {"case", "settled"} else place
     if place == "player":
         path = f"/console/players/{desk.players['Ōkami']}"
+    if place == "batch":
+        path = await previewed(desk)
     for look in ("dark", "light"):
         page = await sits(forgiven=("404",), color_scheme=look)
         await page.goto(path)

@@ -10,6 +10,7 @@ from aiohttp import web
 from gateway.edge.auth.moderators import Ability
 from gateway.edge.console import (
     account_page,
+    batches_page,
     case_page,
     figures_page,
     people_page,
@@ -46,6 +47,7 @@ async def show_start(request: web.Request) -> web.Response:
 _DECIDE, _ADMINISTER = Ability.DECIDE, Ability.ADMINISTER
 _PERSON: Final = "/console/people/{moderator}"
 _PLAYER: Final = "/console/players/{player}"
+_BATCH: Final = f"{batches_page.BATCHES}/{{batch}}"
 _CASE: Final = "/console/cases/{submission}"
 
 CONSOLE_PAGES: Final = (
@@ -73,6 +75,10 @@ CONSOLE_PAGES: Final = (
     ConsolePage("POST", f"{_PLAYER}/rename/undo", player_profile.undo_rename, Ability.OVERRULE),
     ConsolePage("POST", f"{_PLAYER}/bans", player_profile.ban, Ability.OVERRULE),
     ConsolePage("POST", f"{_PLAYER}/bans/{{ban}}/lift", player_profile.unban, Ability.OVERRULE),
+    ConsolePage("GET", batches_page.BATCHES, batches_page.show_batches),
+    ConsolePage("POST", batches_page.BATCHES, batches_page.preview, Ability.OVERRULE),
+    ConsolePage("GET", _BATCH, batches_page.show_batch),
+    ConsolePage("POST", f"{_BATCH}/{{way:apply|reverse|abandon}}", batches_page.turn_batch, Ability.OVERRULE),
     ConsolePage("GET", figures_page.FIGURES, figures_page.show_figures_page),
     ConsolePage("GET", trail_page.TRAIL, trail_page.show_trail_page),
     ConsolePage("GET", "/console/account", account_page.show_account),

@@ -24,6 +24,7 @@ class Place:
 PLACES: Final = (
     Place("/console/queue", "Queue"),
     Place("/console/players", "Players"),
+    Place("/console/batches", "Batches"),
     Place("/console/figures", "Figures"),
     Place("/console/trail", "Trail"),
     Place("/console/people", "People", Ability.ADMINISTER),

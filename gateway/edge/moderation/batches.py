@@ -73,6 +73,11 @@ async def make_batch(request: web.Request) -> web.Response:
 
 async def list_batches(request: web.Request) -> web.Response:
     """Return a page of the batches on what the moderator may read, newest first."""
+    return json_response(await batches_listed(request))
+
+
+async def batches_listed(request: web.Request) -> BatchList:
+    """Return the page of batches that a request asks for."""
     edge, moderator = request.app[EDGE], await moderator_of(request, Ability.READ, None)
     count = whole_number(request, "limit", 25, 1, PAGE_LIMIT)
     listed = ("batches", sorted(moderator.scopes(Ability.READ)))
@@ -80,11 +85,17 @@ async def list_batches(request: web.Request) -> web.Response:
     page = await edge.ledger.read(batches.batches_before(seq, batch_id, count=count), ReadKind.MODERATION)
     place = (page[-1].begin_seq, page[-1].batch_id) if len(page) == count else None
     shown = [batch_shown(batch) for batch in page if _may(moderator, Ability.READ, batch)]
-    return json_response(BatchList(batches=shown, next=edge.cursors.next_of(listed, place)))
+    return BatchList(batches=shown, next=edge.cursors.next_of(listed, place))
 
 
 async def show_batch(request: web.Request) -> web.Response:
     """Return a batch with a page of its items."""
+    page = await batch_page(request)
+    return json_response(page, headers={"ETag": page.batch.etag})
+
+
+async def batch_page(request: web.Request) -> BatchPage:
+    """Return the batch in the path with the page of its items that a request asks for."""
     edge, (_, batch) = request.app[EDGE], await _batch_of(request, Ability.READ)
     count = whole_number(request, "limit", 25, 1, PAGE_LIMIT)
     listed = ("batch", batch.batch_id)
@@ -93,7 +104,7 @@ async def show_batch(request: web.Request) -> web.Response:
         batches.items_of(batch.batch_id, (board, seq), count=count), ReadKind.MODERATION
     )
     place = items[-1].place if len(items) == count else None
-    page = BatchPage(
+    return BatchPage(
         batch=batch_shown(batch),
         items=[
             BatchItemShown(
@@ -109,7 +120,6 @@ async def show_batch(request: web.Request) -> web.Response:
         ],
         next=edge.cursors.next_of(listed, place),
     )
-    return json_response(page, headers={"ETag": page.batch.etag})
 
 
 async def apply_batch(request: web.Request) -> web.Response:

@@ -33,6 +33,8 @@ NAMES = {
     "decision": "approve",
     "player": "nobody",
     "ban": "nothing",
+    "batch": "nothing",
+    "way": "apply",
 }
 OPEN = [page for page in CONSOLE_PAGES if page.ability is None]
 CLOSED = [page for page in CONSOLE_PAGES if page.ability is not None]
