@@ -51,6 +51,11 @@ class BannedPlayers:
         bans = self._bans.get(player)
         return bans is not None and is_shadow(list(bans.values()), board)
 
+    def has_shadow_ban(self, player: str) -> bool:
+        """Return whether a player has a shadow ban anywhere."""
+        bans = self._bans.get(player)
+        return bans is not None and any(ban.is_shadow for ban in bans.values())
+
     def _covering(self, player: str, board: str) -> list[Ban]:
         bans = self._bans.get(player)
         return [ban for ban in bans.values() if ban.covers(board)] if bans else []

@@ -12,10 +12,11 @@ from gateway.runtime.settings import Settings
 from policies.errors import LedgerUnavailable
 from policies.vocabulary import State
 from tests.attacks.test_bans import ban, path_of, state_of, unban
-from tests.support.attack import accept, honest
+from tests.support.attack import accept, honest, registered
 from tests.support.desk import player_of, submitted
+from tests.support.families import open_tracks
 from tests.support.harness import Answer, Harness, free_port
-from tests.support.policies import a_policy, arcade_policy, write_policies
+from tests.support.policies import a_family, a_policy, arcade_policy, write_policies
 from tests.support.valkey import ValkeyServer
 
 BOARD = "/v1/boards/sprint"
@@ -25,7 +26,8 @@ FIELDS = ("Cache-Control", "Vary", "Scoregate-Window")
 
 @pytest.fixture
 def settings(tmp_path: Path, valkey: ValkeyServer) -> Settings:
-    boards = (arcade_policy(), a_policy("sprint", windows=list(KINDS), ranks=["sparse", "unique"]))
+    sprint = a_policy("sprint", windows=list(KINDS), ranks=["sparse", "unique"])
+    boards = (arcade_policy(), sprint, a_family("track", writes="trusted"))
     folder = write_policies(tmp_path / "policies", *boards)
     bind = f"127.0.0.1:{free_port()}"
     return Settings(data_dir=tmp_path / "data", policies_dir=folder, redis_url=valkey.url, bind=bind)
@@ -181,3 +183,47 @@ async def test_without_the_ledger_an_own_view_is_the_one_of_all(harness: Harness
     answers = [await harness.get(path, token) for path in paths]
     assert {200} == {answer.status for answer in answers}
     assert not [answer for answer in answers if own in answer.raw.decode()]
+
+
+async def test_a_shadow_banned_player_finds_all_their_boards_in_lists(harness: Harness):
+    """Pages of a family's boards, and named boards, with ranks and totals; to others they are nowhere."""
+    key = await registered(harness)
+    token = await harness.new_player("Ada")
+    own = harness.edge.tokens.check(token, now_s=0).subject  # type: ignore[union-attr]
+    names = [f"track.{letter}" for letter in "abcd"]
+    await open_tracks(harness.edge.ledger, *names)
+    for number, name in enumerate(names):
+        for player, score in ((own, 5), ("bob", 4 + number % 2 * 2)):
+            entry = {"operation": f"op-{number}-{player}", "player": player, "score": score}
+            written = await harness.as_server(key, "eu-1", f"/v1/boards/{name}/entries", entry)
+            assert 202 == written.status, written.raw
+    await harness.edge.index.drained()
+
+    async def listed(token: str | None, limit: int) -> list[Any]:
+        rows: list[Any] = []
+        path = f"/v1/families/track/players/{own}/standings?limit={limit}"
+        more = ""
+        while True:
+            page = (await harness.get(path + more, token)).body
+            rows += page["standings"]
+            if page["next"] is None:
+                return rows
+            more = f"&cursor={page['next']}"
+
+    named = f"/v1/players/{own}/entries?boards={','.join(names)},sprint"
+    before = [await listed(token, limit) for limit in (1, 3, 25)], (await harness.get(named, token)).body
+    assert [(name, 1 + number % 2, 2) for number, name in enumerate(names)] == [
+        (row["board"], row["rank"], row["total"]) for row in before[0][0]
+    ]
+    for number, scope in enumerate(({"board": "track.b"}, {"family": "track"})):
+        assert (
+            201
+            == (await ban(harness, own, operation=f"ban-{number}", shadow=True, message="", **scope)).status
+        )
+        left = [] if "family" in scope else [name for name in names if name != "track.b"]
+        for who in (None, await harness.new_player("Dan")):
+            assert left == [row["board"] for row in await listed(who, 3)]
+            entries = (await harness.get(named, who)).body["entries"]
+            assert left == [row["board"] for row in entries if row["status"] == "ranked"]
+        after = [await listed(token, limit) for limit in (1, 3, 25)], (await harness.get(named, token)).body
+        assert before == after

@@ -7,7 +7,7 @@ player is shown the board that everybody sees.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -20,9 +20,16 @@ from gateway.edge.reads.read_budget import player_asking
 from gateway.index.board_index import Cut, Entry, Page
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.reads import ReadKind
+from gateway.ledger.standings.across_boards import (
+    ENTRIES_LIMIT,
+    PlayerStanding,
+    StandingsPage,
+    banned_boards,
+    standings_without_bans,
+)
 from gateway.ledger.standings.folds import standing_without_bans
 from gateway.runtime.telemetry import Event, logger
-from gateway.shared_records import Standing
+from gateway.shared_records import RankedStanding, RankRequest, Standing
 from policies.choices import RankKind
 from policies.errors import LedgerUnavailable
 from policies.loader import Board
@@ -34,6 +41,8 @@ OWN_VIEWS: Final = frozenset(
         "/v1/boards/{board}/entries",
         "/v1/boards/{board}/entries/{player}",
         "/v1/boards/{board}/entries/{player}/around",
+        "/v1/families/{family}/players/{player}/standings",
+        "/v1/players/{player}/entries",
     }
 )
 """Reads that may show a player something that others do not see."""
@@ -74,6 +83,45 @@ async def reader_for(request: web.Request, board: Board, window: str) -> BoardRe
     if player is None or (standing := await _standing(edge.ledger, board, window, player)) is None:
         return reader
     return OwnReader(reader.index, reader.ledger, own_entry(board.ranking, standing))
+
+
+async def own_standings(
+    request: web.Request, player: str, wanted: Iterable[RankRequest]
+) -> dict[str, RankedStanding]:
+    """Return, by name, where who sent a request stands on those boards where nobody else sees that player.
+
+    Raises LedgerUnavailable.
+    """
+    hidden = [each for each in wanted if shadow_banned(request, each.board) == player]
+    found: dict[str, RankedStanding] = {}
+    for at in range(0, len(hidden), ENTRIES_LIMIT):
+        work = standings_without_bans(player, hidden[at : at + ENTRIES_LIMIT])
+        found |= await request.app[EDGE].ledger.read(work, ReadKind.PLAYERS)
+    return found
+
+
+async def own_boards(
+    request: web.Request, player: str, family: str, page: StandingsPage, *, after: str, count: int
+) -> StandingsPage:
+    """Return a page of the boards of a family with those on which only the player, who asks, sees a standing.
+
+    Their entries have no score yet. Raises LedgerUnavailable.
+    """
+    edge = request.app[EDGE]
+    if player_asking(request) != player or not edge.banned.has_shadow_ban(player):
+        return page
+    work = banned_boards(player, family, after=after, count=count + 1)
+    names = await edge.ledger.read(work, ReadKind.PLAYERS)
+    ends = [end for end in (page.next, names[count - 1] if len(names) > count else None) if end]
+    known = {standing.board for standing in page.standings}
+    own = [
+        PlayerStanding(name, 0, "") for name in names if name not in known and shadow_banned(request, name)
+    ]
+    both = sorted((*page.standings, *own), key=lambda standing: standing.board)
+    upto = [standing for standing in both if not ends or standing.board <= min(ends)]
+    if len(upto) > count:
+        return StandingsPage(upto[:count], upto[count - 1].board)
+    return StandingsPage(upto, min(ends, default=None))
 
 
 async def _standing(ledger: Ledger, board: Board, window: str, player: str) -> Standing | None:

@@ -25,6 +25,7 @@ from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reads.archive import Archive, may_be_archived
 from gateway.edge.reads.board_reader import SOURCE, log_fault, note_away
 from gateway.edge.reads.entries import WINDOW_NAME
+from gateway.edge.reads.own_view import own_boards, own_standings
 from gateway.edge.reads.page_cache import revalidated
 from gateway.edge.reads.rule_gate import refuse_outdated
 from gateway.edge.wire import board_answers
@@ -85,16 +86,17 @@ async def list_family_standings(request: web.Request) -> web.Response:
     await refuse_outdated(edge.outdated, family.name)
     work = standings_in_family(family.name, window, player, after=after, count=count)
     page = await edge.ledger.read(work, ReadKind.PAGES)
+    page = await own_boards(request, player, family.name, page, after=after, count=count)
     boards = await edge.catalogue.boards(standing.board for standing in page.standings)
     places = {name: _Place(board, window, kind) for name, board in boards.items()}
-    standings = {standing.board: standing for standing in page.standings}
+    standings = {standing.board: standing for standing in page.standings if standing.submission_id}
     reader = _PlayerReader(edge, player)
-    shown = await reader.shown(places, standings)
+    shown = await reader.shown(places, standings) | await _own(request, player, places)
     answer = board_answers.FamilyStandings(
         family=family.name,
         player=player,
         window=window,
-        standings=list(shown.values()),
+        standings=[shown[name] for name in places if name in shown],
         next=edge.cursors.next_of(listed, page.next and (window, page.next)),
     )
     return revalidated(request, json_response(answer, headers=reader.headers))
@@ -105,18 +107,24 @@ async def list_player_entries(request: web.Request) -> web.Response:
     edge, player, names = request.app[EDGE], _player_of(request), _names_of(request)
     text, now_ms = request.query.get("window", WindowKind.ALLTIME.value), edge.clock()
     entries, headers = await entries_on(
-        edge, player, names, lambda policy: readable_window(policy, text, now_ms)
+        edge, player, names, lambda policy: readable_window(policy, text, now_ms), asked=request
     )
     answer = board_answers.PlayerEntries(player=player, entries=entries)
     return revalidated(request, json_response(answer, headers=headers))
 
 
 async def entries_on(
-    edge: Edge, player: str, names: Sequence[str], window_of: Callable[[Policy], str | None]
+    edge: Edge,
+    player: str,
+    names: Sequence[str],
+    window_of: Callable[[Policy], str | None],
+    *,
+    asked: web.Request | None = None,
 ) -> tuple[list[board_answers.PlayerEntry], dict[str, str]]:
     """Return a player's entry on each of up to BOARDS_LIMIT boards, and the headers that say where from.
 
-    `window_of` names the window of a board, None if that is not kept. Raises LedgerUnavailable.
+    `window_of` names the window of a board, None if that is not kept. With the request that `asked`, players
+    see what only they may see of themselves. Raises LedgerUnavailable.
     """
     boards = await edge.catalogue.boards(names)
     outdated = {name for name in boards if await edge.outdated.has(name)}
@@ -131,6 +139,8 @@ async def entries_on(
     standings = await edge.ledger.read(standings_on(player, wanted), ReadKind.PAGES)
     reader = _PlayerReader(edge, player)
     shown = await reader.shown(places, standings)
+    if asked is not None:
+        shown |= await _own(asked, player, places)
     entries = [
         board_answers.PlayerEntry(board=name, status="rebuilding")
         if name in outdated
@@ -138,6 +148,18 @@ async def entries_on(
         for name in names
     ]
     return entries, reader.headers
+
+
+async def _own(
+    request: web.Request, player: str, places: Mapping[str, _Place]
+) -> dict[str, board_answers.StandingShown]:
+    """Return the standings that only their player sees, as answers. An archived window has none."""
+    edge = request.app[EDGE]
+    current = {
+        name: place for name, place in places.items() if not may_be_archived(edge, place.board, place.window)
+    }
+    found = await own_standings(request, player, [place.request for place in current.values()])
+    return {name: _shown(current[name], standing) for name, standing in found.items()}
 
 
 def readable_window(policy: Policy, name: str, now_ms: int) -> str | None:

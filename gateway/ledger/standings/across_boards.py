@@ -14,17 +14,20 @@ from sqlalchemy import (
     func,
     literal_column,
     select,
+    text,
     tuple_,
 )
 
 from gateway.ledger.index_pages import fetch_listed, is_listed
-from gateway.ledger.schema import STANDS_IN_FAMILY, boards, standings
+from gateway.ledger.schema import BANNED, STANDS_IN_FAMILY, boards, standings, submissions
+from gateway.ledger.standings.folds import standing_without_bans
 from gateway.ledger.standings.ranks import FIRST, RankedWindow
 from gateway.ledger.transaction import Operation, Query, Transaction
 from gateway.shared_records import RankedStanding, RankRequest
 from policies.choices import RankKind
 from policies.opened_board import BoardState, names_of_family
 from policies.ranking import BoardPlace
+from policies.windows import window_named
 
 BOARDS_LIMIT: Final = 100
 """Most boards on which one read ranks a player by counting each from its beginning."""
@@ -71,6 +74,18 @@ _IN_FAMILIES = Query(
     .where(_s.player == bindparam("player"), STANDS_IN_FAMILY)
     .order_by(_s.window, _s.board)
     .limit(bindparam("count"))
+)
+
+_BANNED = Query(
+    select(submissions.c.board)
+    .where(
+        submissions.c.player == bindparam("player"),
+        submissions.c.board > bindparam("after"),
+        submissions.c.board < bindparam("beyond"),
+        text(BANNED),
+    )
+    .order_by(submissions.c.board)
+    .limit(1)
 )
 
 _other = standings.alias("other")
@@ -243,6 +258,50 @@ def ranks_of(player: str, wanted: Sequence[RankRequest]) -> Operation[dict[str, 
                     place, total=total, rank=rank, submission_id=submission_id
                 )
         return found
+
+    return work
+
+
+def standings_without_bans(
+    player: str, wanted: Sequence[RankRequest]
+) -> Operation[dict[str, RankedStanding]]:
+    """Return, by name of the board, where a player whom only bans keep off would stand.
+
+    All are of one moment. Raises ValueError for more than ENTRIES_LIMIT.
+    """
+    _refuse_over(len(wanted), ENTRIES_LIMIT)
+
+    async def work(tx: Transaction) -> dict[str, RankedStanding]:
+        found: dict[str, RankedStanding] = {}
+        for request in wanted:
+            span = window_named(request.ranking.policy, request.window)
+            standing = await standing_without_bans(request.ranking, player, span)(tx)
+            if standing is None:
+                continue
+            place = BoardPlace(standing.order, standing.member)
+            window = RankedWindow(tx, request.ranking, request.window)
+            total, rank = await window.total() + 1, await window.rank(place, request.kind)
+            found[request.board] = request.standing_at(
+                place, total=total, rank=rank, submission_id=standing.submission_id
+            )
+        return found
+
+    return work
+
+
+def banned_boards(player: str, family: str, *, after: str, count: int) -> Operation[list[str]]:
+    """Return the next boards of a family after one on which bans revoke something of a player, by name."""
+    first, beyond = names_of_family(family)
+
+    async def work(tx: Transaction) -> list[str]:
+        names: list[str] = []
+        while len(names) < count:
+            last = names[-1] if names else max(after, first)
+            rows = await tx.rows(_BANNED, player=player, after=last, beyond=beyond)
+            if not rows:
+                break
+            names.append(rows[0][0])
+        return names
 
     return work
 
