@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.ledger.archive import freezing
-from gateway.ledger.archive.windows import ArchiveStage
+from gateway.ledger.archive.windows import ArchiveStage, mark_changed
 from gateway.ledger.players import joins
 from gateway.ledger.players.joins import CHANGES_KEPT
 from gateway.settlement.joins import set_joined
@@ -166,3 +166,18 @@ def test_B08_a_build_that_takes_longer_than_the_gap_between_late_writes_is_done_
     assert 0 < late < 100
     shelf.settle_down()
     shelf.assert_archived(name)
+
+
+def test_W05_one_change_of_runs_in_several_archived_windows_reaches_each_of_them():
+    """Also the oldest: a player's conviction revokes runs of many days at once."""
+    shelf = Shelf(a_board(windows=["alltime", "daily"]))
+    names, times = [], []
+    for day in range(3):
+        names.append(shelf.window().name)
+        times.append(shelf.clock())
+        shelf.score(f"run-{day}", "ada", 3 + day)
+        shelf.clock.at_ms = shelf.window().expires_at_ms
+        shelf.settle_down()
+    shelf.do(lambda tx: mark_changed(tx, "tiny", [times[2], times[0]], 99))
+    found = [seen.changed_seq for name in names if (seen := shelf.archived(name))]
+    assert [99, 0, 99] == found
