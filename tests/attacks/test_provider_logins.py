@@ -12,6 +12,8 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 from aiohttp import web
+from cryptography.hazmat.primitives.asymmetric import rsa
+from joserfc.jwk import OKPKey, RSAKey
 from structlog.testing import capture_logs
 
 from gateway.edge.auth import provider_documents
@@ -163,6 +165,7 @@ async def test_M13_no_answer_but_the_one_that_was_asked_for_logs_anybody_in(
         ({"iss": "https://evil.example"}, "issuer"),
         ({"code": ""}, "code"),
         ({"code": "guessed"}, "code"),
+        ({"code": "gu\u00fcessed"}, "code"),
         ({"error": "access_denied"}, "denied"),
     ):
         with capture_logs() as lines:
@@ -283,6 +286,26 @@ async def test_M13_a_secret_action_takes_a_fresh_proof_of_who_has_no_password(
     assert 401 == (await browser.ask("POST", "/tokens", new)).status
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "is_taken"), [("RS256", True), ("EdDSA", True), ("short RS256", False)]
+)
+async def test_a_provider_signs_as_providers_do(
+    desk: Harness, provider: SmallProvider, algorithm: str, is_taken: bool
+):
+    """Most with RSA, whose keys are long enough."""
+    provider.algorithm = algorithm.rpartition(" ")[2]
+    bits = 1024 if "short" in algorithm else 2048
+    provider.key = (
+        OKPKey.generate_key("Ed25519", {"kid": "one"})
+        if algorithm == "EdDSA"
+        else RSAKey.import_key(rsa.generate_private_key(65537, bits), {"kid": "one"})
+    )
+    visitor = Visitor(desk)
+    with capture_logs() as lines:
+        answer = await visitor.log_in(provider)
+    assert (is_taken, is_taken) == (answer.status == 200, visitor.is_in), causes(lines)
+
+
 async def test_a_key_that_the_provider_changes_is_read_once(
     desk: Harness, provider: SmallProvider, monkeypatch: pytest.MonkeyPatch
 ):
@@ -300,7 +323,8 @@ async def test_a_key_that_the_provider_changes_is_read_once(
 
 
 @pytest.mark.parametrize(
-    "fault", ["silent", "failing", "no object", "too long", "another issuer", "unsafe", "elsewhere"]
+    "fault",
+    ["silent", "failing", "no object", "too long", "another issuer", "unsafe", "elsewhere", "at its limit"],
 )
 async def test_a_provider_that_does_not_answer_is_told_and_waited_for_briefly(
     desk: Harness, provider: SmallProvider, fault: str, monkeypatch: pytest.MonkeyPatch
@@ -318,7 +342,10 @@ async def test_a_provider_that_does_not_answer_is_told_and_waited_for_briefly(
     }.get(fault, {})
     if fault in {"failing", "no object"}:
         provider.token_answer = web.Response(status=503) if fault == "failing" else web.json_response([])
-    if fault in {"failing", "no object", "elsewhere"}:
+    if fault == "at its limit":
+        monkeypatch.setattr(provider_documents, "AT_ONCE", 0)
+        answer = await visitor.ask("POST", SIGN_IN)
+    elif fault in {"failing", "no object", "elsewhere"}:
         answer = await visitor.log_in(provider)
     else:
         answer = await visitor.ask("POST", SIGN_IN)

@@ -104,7 +104,7 @@ class IdentityProvider:
         return ProvenIdentity(identity, min(int(proven_at_s * 1000), now_ms))
 
     async def _token_of(self, code: str, attempt: LoginAttempt, redirect: str) -> str:
-        if not 0 < len(code) <= CODE_LENGTH:
+        if not 0 < len(code) <= CODE_LENGTH or not code.isascii():
             raise IdentityRefused("code")
         endpoints = await self.documents.endpoints()
         body = prepare_token_request(

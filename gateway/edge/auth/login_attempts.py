@@ -57,7 +57,7 @@ class LoginAttempts:
         try:
             sealed = urlsafe_b64decode(text + "=" * (-len(text) % 4))
             plain = self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], _PURPOSE)
-        except (InvalidTag, ValueError):
+            attempt = LoginAttempt(**orjson.loads(plain))
+        except (InvalidTag, ValueError, TypeError):  # a TypeError: an edge of another version sealed it
             return None
-        attempt = LoginAttempt(**orjson.loads(plain))
         return attempt if now_ms - attempt.began_at_ms < ATTEMPT_MS else None
