@@ -5,23 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from gateway.edge.auth.moderators import ModeratorRole
-from gateway.ledger.moderation.checks import labels_behind
-from gateway.settlement.known_answers import draw_checks
 from policies.vocabulary import State
 from tests.attacks.test_moderation import a_held_run, decide, decide_on
+from tests.support.desk import all_drawn
 from tests.support.harness import Harness
 
 QUEUE = "/v1/moderation/queue"
 WHEN = {"opened_at", "waiting_s", "harm", "claim"}
 """What two cases of one submission differ in, as two cases of two submissions do."""
-
-
-async def drawn(harness: Harness) -> None:
-    """Have all decisions come again as checks."""
-    ledger = harness.edge.ledger
-    labels = await ledger.read(labels_behind(0))
-    drawing = draw_checks(0, labels[-1].seq, labels, now_ms=harness.clock())
-    assert len(labels) == await ledger.write(drawing)
 
 
 async def read(harness: Harness, run: Any, token: str) -> dict[str, Any]:
@@ -56,7 +47,7 @@ async def test_M14_a_check_reads_as_the_case_that_it_was(harness: Harness):
     players = (await harness.get(f"/v1/submissions/{run.id}", run.token)).body
     decided = await read(harness, run, noor)
     assert decided != before
-    await drawn(harness)
+    await all_drawn(harness)
     mara = await read(harness, run, harness.moderator())
     assert (decided["case"], []) == (mara["case"], mara["queue"]["cases"])
     assert players == (await harness.get(f"/v1/submissions/{run.id}", run.token)).body
@@ -71,7 +62,7 @@ async def test_M14_an_answer_tells_what_is_known_and_changes_nothing(harness: Ha
     """Sent again it is the same; there is nothing to undo. The figures count it by itself, for seniors and oneself."""
     run, noor = await a_held_run(harness), harness.moderator(name="noor", role=ModeratorRole.MODERATOR)
     await decide(harness, run, "approve", harness.moderator(), {"code": "plausible"})
-    await drawn(harness)
+    await all_drawn(harness)
     board = (await harness.get("/v1/boards/sprint", run.token)).body
     players = (await harness.get(f"/v1/submissions/{run.id}", run.token)).body
     path = f"/v1/moderation/cases/{run.id}"
@@ -105,7 +96,7 @@ async def test_M14_a_check_holds_up_no_real_decision(harness: Harness):
     """A colleague who revokes the run on the version that it has does so, while somebody is in the check."""
     run, noor = await a_held_run(harness), harness.moderator(name="noor")
     approved = await decide(harness, run, "approve", harness.moderator(), {"code": "plausible"})
-    await drawn(harness)
+    await all_drawn(harness)
     await harness.post(f"{QUEUE}/next", None, noor)
     stale = (await harness.get(f"/v1/moderation/cases/{run.id}", noor)).headers["ETag"]
     path = f"/v1/moderation/cases/{run.id}"

@@ -11,8 +11,9 @@ import pytest
 
 from gateway.ledger import queries
 from gateway.ledger.moderation.cases import StoredCase, case_counts_of_labels, load_case
-from gateway.ledger.moderation.checks import MOST_OPEN, checks_hidden_from
+from gateway.ledger.moderation.checks import MOST_OPEN, checks_hidden_from, given_answer, labels_behind
 from gateway.ledger.moderation.claims import CLAIM_MS, Claimant, claim_case
+from gateway.ledger.moderation.labels import LabelFilter, newest_labels
 from gateway.ledger.moderation.queue import BEGINNING, QueueFilter, free_cases
 from gateway.ledger.moderation.waiting_cases import waiting_cases
 from gateway.ledger.seals.case_audit import check_cases
@@ -23,6 +24,8 @@ from gateway.settlement.known_answers import (
     SETTLED_MS,
     AnsweredCheck,
     answer_check,
+    draw_checks,
+    end_checks,
     permitted_answers,
 )
 from gateway.settlement.label_audit import check_labels
@@ -37,6 +40,7 @@ from policies.moderation import Moderation
 from policies.vocabulary import Reason, State
 from tests.support.books import Books, board_of
 from tests.support.ledger import NOON_MS, new_submission
+from tests.support.stores import Store, on_both_ledgers, open_in
 from tests.support.thorough import seeds
 
 TINY = board_of(Operator.BEST, SortOrder.DESCENDING)
@@ -338,6 +342,36 @@ async def test_the_audit_looks_at_the_answers_to_checks():
         with pytest.raises(LedgerTampered, match=f"another {change.split()[0]} than"):
             await check_labels(desk)
         desk.connection.execute("ROLLBACK TO tampering")
+
+
+@on_both_ledgers
+async def test_checks_are_drawn_and_answered_on_each_database(store: Store):
+    """By the statements that the tests above try in memory."""
+    async with open_in(store) as ledger:
+        await ledger.append(new_submission("run", state=State.HELD, at_ms=NOON_MS))
+        detail = {"decision": "approve", "code": "plausible"}
+        decided = Decision(
+            "run", State.PROMOTED, "moderator:mara", Reason.APPROVED, NOON_MS, frozenset(State), detail=detail
+        )  # fmt: skip
+        await ledger.write(decide_on_case(TINY, CaseRequest(decided)))
+        labels = await ledger.read(labels_behind(0))
+        later_ms = NOON_MS + SETTLED_MS
+        assert [1, 0] == [await ledger.write(draw_checks(0, 9, labels, now_ms=later_ms)) for _ in range(2)]
+        assert 0 == await ledger.write(end_checks(now_ms=later_ms))
+        assert ["run"] == list(await ledger.read(checks_hidden_from("noor")))
+        answer = replace(
+            decided, to_state=State.REJECTED, actor="moderator:noor", at_ms=later_ms,
+            detail={"decision": "reject", "code": "impossible"}, newest_event=1,
+        )  # fmt: skip
+        outcome = await ledger.write(answer_check(TINY, CaseRequest(answer)))
+        assert isinstance(outcome, AnsweredCheck), outcome
+        assert (2, 0, False) == (await check_labels(ledger), await check_cases(ledger), outcome.has_agreed)
+        wanted = LabelFilter(ALL, None, 0, later_ms + 1)
+        found = (await ledger.read(newest_labels(wanted))).labels
+        assert [Reason.APPROVED, None] == [label.known_reason for label in found]
+        given = await ledger.read(given_answer("run", "ada", "noor"))
+        assert given is not None
+        assert outcome.seq == given.seq
 
 
 @pytest.mark.parametrize("seed", seeds(3))

@@ -14,10 +14,13 @@ from gateway.edge.admission.address import ClientName
 from gateway.edge.auth.moderator_credentials import COOKIE, Session
 from gateway.edge.auth.moderator_secrets import digest_of
 from gateway.edge.moderation.logins import LoginClient, open_session
+from gateway.ledger.derived import log
 from gateway.ledger.moderation.account_rows import Act
 from gateway.ledger.moderation.accounts import account_of, add_account
+from gateway.ledger.moderation.checks import labels_behind
 from gateway.ledger.moderation.invitations import Invitation
 from gateway.ledger.records import NewSubmission
+from gateway.settlement.known_answers import CONSUMER, draw_checks
 from gateway.settlement.settle import Decision, settle
 from policies.vocabulary import Claim, Expected, Finding, Reason, Severity, State
 from tests.support.harness import Harness
@@ -96,6 +99,15 @@ async def submitted(
         )
         await settle(edge.ledger, edge.index, edge.catalogue.of_files[board], [moves])
     return submission_id
+
+
+async def all_drawn(harness: Harness) -> None:
+    """Have decisions come again as checks, as if they stood for a day and the policy asked for each."""
+    ledger = harness.edge.ledger
+    after = await ledger.read(log.position(CONSUMER)) or 0
+    labels = await ledger.read(labels_behind(after))
+    drawing = draw_checks(after, labels[-1].seq, labels, now_ms=harness.clock())
+    assert 0 < await ledger.write(drawing)
 
 
 async def staff(harness: Harness, people: Mapping[str, Mapping[str, str]]) -> None:

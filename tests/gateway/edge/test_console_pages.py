@@ -19,7 +19,7 @@ from gateway.edge.console.site import CONSOLE_PAGES, ConsolePage
 from gateway.ledger.moderation.account_rows import Act
 from gateway.ledger.moderation.accounts import add_account
 from policies.vocabulary import Reason, State
-from tests.support.desk import invitation_until, player_of, session_of, staff, submitted
+from tests.support.desk import all_drawn, invitation_until, player_of, session_of, staff, submitted
 from tests.support.harness import Harness
 from tests.support.logins import with_password
 
@@ -230,6 +230,41 @@ async def test_M03_a_form_decides_on_the_version_that_it_shows(harness: Harness)
     assert f"/console/cases/{case}/undo" in after.text
     others = await ask(harness, "GET", f"/console/queue?settled={case}", await session_of(harness, "sam"))
     assert "/undo" not in others.text
+
+
+async def test_M14_who_answers_a_check_is_told_so_and_has_nothing_to_undo(harness: Harness):
+    """Its page is that of a case; also a question to the player comes back as a check, and was asked of nobody."""
+    await staff(harness, ROLES)
+    ada, (sam, jo) = (
+        await player_of(harness, "Ada"),
+        [await session_of(harness, name) for name in ("sam", "jo")],
+    )
+    for form, told in (
+        ({"code": "impossible"}, "You decided otherwise"),
+        ({"code": "question", "message": "how-played"}, "its player was told nothing"),
+    ):
+        case = await submitted(harness, ada, 900)
+        before = await ask(harness, "GET", f"/console/cases/{case}", jo)
+        version = re.search(r'name="etag" value="&#34;(\d+)&#34;"', before.text)[1]  # type: ignore[index]
+        approval = {"etag": f'"{version}"', "code": "plausible"}
+        assert 303 == (await ask(harness, "POST", f"/console/cases/{case}/approve", sam, approval)).status
+        await all_drawn(harness)
+        page = await ask(harness, "GET", f"/console/cases/{case}", jo)
+        shown = [re.findall(r'action="(/console/cases/[^"]+)"', each.text) for each in (before, page)]
+        assert shown[0] == shown[1]
+        kind = "hold" if form["code"] == "question" else "reject"
+        answer = form | {"etag": f'"{version}"'}
+        answered = await ask(harness, "POST", f"/console/cases/{case}/{kind}", jo, answer)
+        assert (303, f"/console/queue?settled={case}") == (answered.status, answered.headers["Location"])
+        queue = await ask(harness, "GET", f"/console/queue?settled={case}", jo)
+        assert ("This was a check" in queue.text, told in queue.text, "/undo" in queue.text) == (
+            True,
+            True,
+            False,
+        )
+        assert "promoted" == await harness.state_of(case)
+    figures = await ask(harness, "GET", "/console/figures", jo)
+    assert "Answers to checks" in figures.text
 
 
 async def test_M03_opening_a_case_from_the_queue_claims_it(harness: Harness):
