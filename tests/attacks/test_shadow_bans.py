@@ -15,7 +15,7 @@ from tests.attacks.test_bans import ban, path_of, state_of, unban
 from tests.support.attack import accept, honest, registered
 from tests.support.desk import player_of, submitted
 from tests.support.families import open_tracks
-from tests.support.harness import Answer, Harness, free_port
+from tests.support.harness import Answer, Harness, Request, free_port
 from tests.support.policies import a_family, a_policy, arcade_policy, write_policies
 from tests.support.valkey import ValkeyServer
 
@@ -227,3 +227,28 @@ async def test_a_shadow_banned_player_finds_all_their_boards_in_lists(harness: H
             assert left == [row["board"] for row in entries if row["status"] == "ranked"]
         after = [await listed(token, limit) for limit in (1, 3, 25)], (await harness.get(named, token)).body
         assert before == after
+
+
+async def test_a_shadow_banned_player_is_among_friends_and_named_players_to_themselves(harness: Harness):
+    """With both ranks; a friend finds nobody there."""
+    token, own, _, last = await a_board(harness)
+    friend = await harness.new_player("Eve")
+    for who, whom in ((token, last), (friend, own), (friend, last)):
+        followed = Request("PUT", f"/v1/friends/{whom}", b"", {"Authorization": f"Bearer {who}"})
+        assert 200 == (await harness.send(followed)).status
+    paths = [
+        f"{BOARD}/entries?players={last},{own},nobody",
+        f"{BOARD}/entries?players={last}",
+        f"{BOARD}/entries?friends=true",
+        f"{BOARD}/entries?friends=true&offset=1&limit=1",
+        f"{BOARD}/entries/{last}/around?friends=true&radius=1",
+        f"{BOARD}/entries/{own}/around?friends=true&radius=0",
+    ]
+    before = [(await harness.get(path, token)).body for path in paths]
+    assert [(2, 1), (3, 2)] == [(each["global_rank"], each["rank"]) for each in before[2]["entries"]]
+    await ban(harness, own, shadow=True, message="")
+    assert before == [(await harness.get(path, token)).body for path in paths]
+    for path in paths[:4]:
+        page = (await harness.get(path, friend)).body
+        assert own not in {each["player"] for each in page["entries"]}
+    assert 404 == (await harness.get(paths[-1], friend)).status

@@ -14,8 +14,10 @@ from gateway.edge.http.responses import entry_shown, json_response
 from gateway.edge.players.friends import friends_of
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reads.archive import archived, is_out_of_index, revision_field
+from gateway.edge.reads.own_view import OwnReader, reader_for
 from gateway.edge.wire import fields, read_models
 from gateway.index.windows.subsets import SubsetPage, neighbours_in
+from gateway.shared_records import FriendList
 from policies.loader import Board
 
 PLAYERS_LIMIT: Final = 100
@@ -65,6 +67,8 @@ async def filtered_page(
         everybody, revision = await archive.subset([friends.player, *friends.friends])
         headers = _PRIVATE | revision_field(revision)
         page = SubsetPage(everybody.total, everybody.entries[offset : offset + limit])
+    elif (circle := await _own_circle(request, board, window, friends)) is not None:
+        page = SubsetPage(circle.total, circle.entries[offset : offset + limit])
     else:
         read = edge.of(board).circles.page(window, friends, offset, limit)
         page = await edge.of(board).reader.indexed(read, if_unplayed=_NOBODY)
@@ -88,6 +92,8 @@ async def _around_among_friends(request: web.Request, board: Board, window: str,
     if archive is not None:
         everybody, revision = await archive.subset([friends.player, *friends.friends])
         page, headers = neighbours_in(everybody, player, radius), _PRIVATE | revision_field(revision)
+    elif (circle := await _own_circle(request, board, window, friends)) is not None:
+        page = neighbours_in(circle, player, radius)
     else:
         read = edge.of(board).circles.around(window, friends, player, radius)
         page = await edge.of(board).reader.indexed(read, if_unplayed=None)
@@ -100,6 +106,19 @@ async def _around_among_friends(request: web.Request, board: Board, window: str,
     return json_response(_filtered(board, window, page), headers=headers)
 
 
+async def _own_circle(
+    request: web.Request, board: Board, window: str, friends: FriendList
+) -> SubsetPage | None:
+    """Return all that a shadow-banned player sees of themselves and their friends; None for others."""
+    reader = await reader_for(request, board, window)
+    if not isinstance(reader, OwnReader):
+        return None
+    parts = request.app[EDGE].of(board)
+    read = parts.circles.page(window, friends, 0, 1 + len(friends.friends))
+    circle = await parts.reader.indexed(read, if_unplayed=_NOBODY)
+    return await reader.in_subset(window, circle, is_in=True)
+
+
 async def _listed_page(request: web.Request, board: Board, window: str) -> web.Response:
     players = _players_of(request.query["players"])
     edge = request.app[EDGE]
@@ -110,6 +129,9 @@ async def _listed_page(request: web.Request, board: Board, window: str) -> web.R
     else:
         read = edge.of(board).player_lookup.entries(window, players)
         page = await edge.of(board).reader.indexed(read, if_unplayed=_NOBODY)
+        reader = await reader_for(request, board, window)
+        if isinstance(reader, OwnReader):
+            page = await reader.in_subset(window, page, is_in=reader.own.player in players)
     ranked = {entry.entry.player for entry in page.entries}
     return json_response(
         read_models.ListedPage(

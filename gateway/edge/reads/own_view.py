@@ -18,6 +18,7 @@ from gateway.edge.context import EDGE
 from gateway.edge.reads.board_reader import BoardReader, SourcedPage
 from gateway.edge.reads.read_budget import player_asking
 from gateway.index.board_index import Cut, Entry, Page
+from gateway.index.windows.subsets import SubsetEntry, SubsetPage
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.standings.across_boards import (
@@ -171,6 +172,19 @@ class OwnReader(BoardReader):
             return _sourced(row.around(joined, player, radius), ahead, behind)
         sourced = await BoardReader.around(self, window, player, radius, kind)
         return _sourced(row.around(sourced.page, player, radius), ahead, behind, sourced)
+
+    async def in_subset(self, window: str, subset: SubsetPage, *, is_in: bool) -> SubsetPage:
+        """Return all of a subset as if the window had the own entry too, which is in the subset or not."""
+        own, page = self.own, (await self.around(window, self.own.player, 0, RankKind.UNIQUE)).page
+        rows = [
+            replace(row, global_rank=row.global_rank + (own.place < row.entry.place))
+            for row in subset.entries
+            if row.entry.player != own.player
+        ]
+        rows += [SubsetEntry(own, page.entries[0].rank)] if is_in else []
+        rows.sort(key=lambda row: row.entry.place)
+        ranked = [replace(row, entry=replace(row.entry, rank=rank)) for rank, row in enumerate(rows, start=1)]
+        return SubsetPage(len(ranked), tuple(ranked))
 
     async def _neighbours(self, window: str, count: int, kind: RankKind) -> tuple[SourcedPage, SourcedPage]:
         """Return the entries right ahead of the place, and those behind it."""

@@ -340,6 +340,11 @@ async def test_a_player_is_banned_and_unbanned_by_forms(harness: Harness):
     assert 303 == (await ask(harness, "POST", lift, session)).status
     assert "promoted" == await harness.state_of(case)
     assert "Lifted" in (await ask(harness, "GET", path, session)).text
+    shadow = form | {"operation": "in-shadow", "shadow": "yes"}
+    told = await ask(harness, "POST", f"{path}/bans", session, shadow | {"message": "Stop."})
+    assert (422, True) == (told.status, "must not notice" in told.text)
+    assert 303 == (await ask(harness, "POST", f"{path}/bans", session, shadow)).status
+    assert "Shadow-banned on" in (await ask(harness, "GET", path, session)).text
 
 
 async def test_a_player_is_found_renamed_and_renamed_back_by_forms(harness: Harness):
