@@ -8,7 +8,7 @@ from typing import Final
 from gateway.catalogue.catalogue import Catalogue
 from gateway.ledger.derived import log
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.moderation.checks import labels_behind
+from gateway.ledger.moderation.checks import labels_behind, open_checks
 from gateway.ledger.moderation.labels import DecisionLabel
 from gateway.runtime.clock import Clock
 from gateway.settlement.known_answers import CONSUMER, SETTLED_MS, draw_checks, end_checks
@@ -30,7 +30,8 @@ class CheckKeeper:
     async def step(self) -> int:
         """End checks, draw from the next decisions, and return how many decisions were passed."""
         now_ms = self._clock()
-        await self._ledger.write(end_checks(now_ms=now_ms))
+        if await self._ledger.read(open_checks):
+            await self._ledger.write(end_checks(now_ms=now_ms))
         after = await self._ledger.read(log.position(CONSUMER)) or 0
         ripe = []
         for label in await self._ledger.read(labels_behind(after)):
