@@ -1,50 +1,33 @@
-"""Judges promoted runs again after a simulator changed: first a plan, then a batch that can be undone.
+"""Judges promoted runs again after a simulator changed: first a plan, then a batch that can be reversed.
 
-A plan changes nothing. A batch revokes the planned runs in slices, and each event has the batch's id. Undoing
-it reinstates those that nobody has decided on since. Only the machine's promotions are revoked: what a person
-decided, only a person changes.
+A plan changes nothing. Its batch is previewed, applied and reversed like any other. Only the machine's
+promotions are revoked: what a person decided, only a person changes.
 """
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import Final, TypeVar
+from typing import Any, Final
 
-from gateway.index.board_index import Index
-from gateway.ledger import queries
-from gateway.ledger.judgement.reverification import (
-    BATCH,
-    BatchEvent,
-    PromotedRun,
-    events_of_batches,
-    promoted_of_build,
-)
+import orjson
+
+from gateway.ledger.judgement.reverification import PromotedRun, promoted_of_build
 from gateway.ledger.ledger import Ledger
+from gateway.ledger.moderation.batches import BatchItem, ItemOutcome, LeftOut
 from gateway.recordings.recordings import Recordings
 from gateway.runtime.clock import Clock
-from gateway.settlement.settle import Decision, settle
-from gateway.shared_records import Change
+from gateway.settlement.batches import begin, end_filling, filling, put_items
 from gateway.steward.audits.revocation_impact import StandingImpact, impact_of_revoking
-from policies.errors import RecordingLost, SettingsError
+from policies.errors import RecordingLost
 from policies.loader import Board, Simulator
-from policies.vocabulary import Reason, State, Verdict, VerdictKind
+from policies.vocabulary import Reason, Verdict, VerdictKind
 from replay.simulators import Simulators
 from replay.verify import verify
 from replay.worker.board_contents import BoardContents, ContentUnavailable
 
-T = TypeVar("T")
-
-OPERATOR: Final = "operator"
-"""The actor of changes from the command line."""
-
 SLICE: Final = 100
 """Submissions per transaction, so that the ledger takes other writes in between."""
-
-SPAN: Final = 5_000
-"""Events per read, so that no read takes long, however rare the batch's events are."""
 
 BY_NOBODY: Final = frozenset({Reason.VERIFIED, Reason.SAMPLED, Reason.REVERIFICATION_UNDONE})
 """Reasons for which a run counts without a person's decision."""
@@ -68,6 +51,7 @@ class ReverifiedRun:
     reason: Reason
     newest_event: int
     verdict: Verdict | None
+    seq: int
 
 
 def _reverified(run: PromotedRun, verdict: Verdict | None) -> ReverifiedRun:
@@ -80,6 +64,7 @@ def _reverified(run: PromotedRun, verdict: Verdict | None) -> ReverifiedRun:
         submission.reason,
         run.newest_event,
         verdict,
+        submission.seq,
     )
 
 
@@ -103,28 +88,14 @@ class ReverificationPlan:
             (self.to_revoke if by_nobody else self.decided_by_people).append(run)
 
 
-@dataclass(slots=True)
-class ReverificationBatch:
-    """The results of a batch: submissions that it settled, and left because somebody had decided.
-
-    `undone_before` are those that an earlier undo reinstated.
-    """
-
-    batch: str
-    settled: list[str] = field(default_factory=list)
-    left: list[str] = field(default_factory=list)
-    undone_before: list[str] = field(default_factory=list)
-
-
 class Reverifier:
     """Judges the promoted runs of one board again."""
 
     def __init__(
-        self, board: Board, ledger: Ledger, index: Index, recordings: Recordings, *, clock: Clock, tell: Tell
+        self, board: Board, ledger: Ledger, recordings: Recordings, *, clock: Clock, tell: Tell
     ) -> None:
         self._board = board
         self._ledger = ledger
-        self._index = index
         self._recordings = recordings
         self._contents = BoardContents(recordings)
         self._clock = clock
@@ -142,33 +113,20 @@ class Reverifier:
         plan.standings = await impact_of_revoking(self._ledger, self._board, plan.to_revoke, self._clock())
         return plan
 
-    async def apply(
-        self, plan: ReverificationPlan, simulator: Simulator, batch: str | None = None
-    ) -> ReverificationBatch:
-        """Revoke the planned runs, under a new batch or to continue an interrupted one.
-
-        Raises LedgerUnavailable; what was revoked by then stays, and its batch can be undone.
-        """
-        batch = batch or await new_batch(self._ledger)
-        decisions = (self._revocation(run, simulator, batch) for run in plan.to_revoke)
-        return await self._settle(ReverificationBatch(batch), decisions)
-
-    async def undo(self, batch: str) -> ReverificationBatch:
-        """Reinstate the batch's runs on this board that nobody decided on since. Raises LedgerUnavailable."""
-        revoked = await self._last_events(batch, Reason.REVERIFIED_OTHERWISE)
-        undone = await self._last_events(batch, Reason.REVERIFICATION_UNDONE)
-        to_reinstate, done = [], ReverificationBatch(batch)
-        for submission_id, event in revoked.items():
-            if submission_id in undone and undone[submission_id].seq > event.seq:
-                done.undone_before.append(submission_id)
-            else:
-                to_reinstate.append(event)
-        return await self._settle(done, map(self._reinstatement, to_reinstate))
-
-    async def _last_events(self, batch: str, reason: Reason) -> dict[str, BatchEvent]:
-        """Return, by submission, the batch's last event for that reason on this board."""
-        events = events_of(self._ledger, batch, reason)
-        return {event.submission_id: event async for event in events if event.board == self._board.name}
+    async def store(self, plan: ReverificationPlan, build: str, simulator: Simulator) -> str:
+        """Store a plan as a batch to be previewed, and return its id. Raises LedgerUnavailable."""
+        selection = {"build": build, "simulator": simulator.digest}
+        reason = Reason.REVERIFIED_OTHERWISE
+        batch = filling((self._board.name,), reason, selection, {}, now_ms=self._clock())
+        await self._ledger.write(begin(batch))
+        items = [self._item(run, simulator) for run in plan.to_revoke]
+        items += [self._left(run, LeftOut.INCONCLUSIVE) for run in plan.inconclusive]
+        items += [self._left(run, LeftOut.DECIDED_BY_PERSON) for run in plan.decided_by_people]
+        for at in range(0, len(items), SLICE):
+            part = items[at : at + SLICE]
+            await self._ledger.write(put_items(batch.batch_id, part, now_ms=self._clock()))
+        await self._ledger.write(end_filling(batch.batch_id, now_ms=self._clock()))
+        return batch.batch_id
 
     async def _promoted(self, build: str) -> AsyncIterator[PromotedRun]:
         after = 0, 0
@@ -195,76 +153,20 @@ class Reverifier:
         submission = run.submission
         return verify(submission.claim, recording, submission.seed, replay, simulator, simulators, content)
 
-    def _revocation(self, run: ReverifiedRun, simulator: Simulator, batch: str) -> Decision:
+    def _left(self, run: ReverifiedRun, why: LeftOut) -> BatchItem:
+        return self._of(run)._replace(outcome=ItemOutcome.BARRED.value, why=why.value)
+
+    def _item(self, run: ReverifiedRun, simulator: Simulator) -> BatchItem:
         verdict = run.verdict
         assert verdict is not None
-        return Decision(
-            run.submission_id,
-            State.REVOKED,
-            OPERATOR,
-            Reason.REVERIFIED_OTHERWISE,
-            self._clock(),
-            frozenset({State.PROMOTED}),
-            detail={
-                BATCH: batch,
-                "verdict_reason": verdict.reason.value,
-                "simulator": simulator.digest,
-                "engine": verdict.engine,
-                "divergence": verdict.divergence and verdict.divergence.as_dict(),
-                **verdict.detail,
-            },
-            newest_event=run.newest_event,
-        )
+        detail: dict[str, Any] = {
+            "verdict_reason": verdict.reason.value,
+            "simulator": simulator.digest,
+            "engine": verdict.engine,
+            "divergence": verdict.divergence and verdict.divergence.as_dict(),
+            **verdict.detail,
+        }
+        return self._of(run)._replace(detail=orjson.dumps(detail).decode())
 
-    def _reinstatement(self, event: BatchEvent) -> Decision:
-        return Decision(
-            event.submission_id,
-            State.PROMOTED,
-            OPERATOR,
-            Reason.REVERIFICATION_UNDONE,
-            self._clock(),
-            frozenset({State.REVOKED}),
-            detail={BATCH: event.batch},
-            newest_event=event.seq,
-        )
-
-    async def _settle(self, batch: ReverificationBatch, decisions: Iterator[Decision]) -> ReverificationBatch:
-        for group in _slices(decisions, SLICE):
-            settled = await settle(self._ledger, self._index, self._board, group)
-            for decision, result in zip(group, settled, strict=True):
-                (batch.settled if isinstance(result, Change) else batch.left).append(decision.submission_id)
-            self._tell(len(group))
-        return batch
-
-
-async def new_batch(ledger: Ledger) -> str:
-    """Return a new batch's id.
-
-    It begins with the newest event, so that an undo skips everything before it.
-    """
-    return f"{await ledger.read(queries.newest_seq())}-{secrets.token_hex(4)}"
-
-
-def begin_of(batch: str) -> int:
-    """Return the event after which a batch began. Raises SettingsError for anything but a batch's id."""
-    begin, dash, _ = batch.partition("-")
-    if not dash or not begin.isascii() or not begin.isdigit():
-        raise SettingsError(
-            f"{batch!r} is not a batch: use the id that was printed when it was applied, such as "
-            "4711-9f3c01ab"
-        )
-    return int(begin)
-
-
-async def events_of(ledger: Ledger, batch: str, reason: Reason) -> AsyncIterator[BatchEvent]:
-    """Yield a batch's events for one reason, in order. Raises SettingsError."""
-    newest = await ledger.read(queries.newest_seq())
-    for after in range(begin_of(batch), newest, SPAN):
-        for event in await ledger.read(events_of_batches(reason, after=after, upto=after + SPAN)):
-            if event.batch == batch:
-                yield event
-
-
-def _slices(items: Iterator[T], count: int) -> Iterator[Sequence[T]]:
-    while group := list(islice(items, count)):
-        yield group
+    def _of(self, run: ReverifiedRun) -> BatchItem:
+        return BatchItem(self._board.name, run.seq, run.submission_id, run.player, run.newest_event)

@@ -1,10 +1,10 @@
-"""`scoregate replay`: judge promoted runs again, revoke as a batch what no longer holds, undo a batch."""
+"""`scoregate replay`: judge promoted runs again, and revoke as a batch what no longer holds."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,8 +15,6 @@ from scoregate.commands.common import (
     DataDir,
     board_named,
     error_console,
-    existing_ledger,
-    fail,
     finish,
     settings_beside,
     showing_progress,
@@ -26,17 +24,13 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from gateway.catalogue.catalogue import Catalogue
-    from gateway.index.board_index import Index
     from gateway.ledger.ledger import Ledger
+    from gateway.ledger.moderation.batches import Batch
     from gateway.recordings.recordings import Recordings
     from gateway.runtime.settings import Settings
     from policies.loader import Board, Simulator
-    from replay.worker.reverification import (
-        ReverificationBatch,
-        ReverificationPlan,
-        ReverifiedRun,
-        Reverifier,
-    )
+    from replay.worker.reverification import ReverificationPlan, ReverifiedRun, Reverifier
+    from scoregate.operator_batches import BatchOperator
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -44,38 +38,48 @@ app = typer.Typer(no_args_is_help=True)
 BoardName = Annotated[str, typer.Option(help="The board.")]
 BuildName = Annotated[str, typer.Option(help="The build whose runs are judged again.")]
 SimulatorFile = Annotated[Path | None, typer.Option(help="The new simulator; by default that of the policy.")]
-Apply = Annotated[bool, typer.Option("--apply", help="Revoke what no longer holds, as one batch.")]
-BatchId = Annotated[str | None, typer.Option(help="With --apply: continue a batch that was interrupted.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Revoke at once what no longer holds.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON object.")]
 
 
 @dataclass(frozen=True, slots=True)
 class Reverification:
-    """A plan, the simulator it was made with, and the batch that applied it, or None."""
+    """A plan, the simulator it was made with, and its batch, None if nothing would change.
+
+    `left` are those of the plan that somebody had decided on by the time the batch came to them.
+    """
 
     board: str
     build: str
     simulator: Simulator
     plan: ReverificationPlan
-    batch: ReverificationBatch | None
+    batch: Batch | None
+    left: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayStores:
-    """The boards of a deployment, its open ledger, index and recordings."""
+    """An operator's batches, and the store of recordings."""
 
-    catalogue: Catalogue
-    ledger: Ledger
-    index: Index
+    operator: BatchOperator
     recordings: Recordings
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The boards of the deployment."""
+        return self.operator.catalogue
+
+    @property
+    def ledger(self) -> Ledger:
+        """The open ledger."""
+        return self.operator.ledger
 
     async def reverifier(self, board: str, tell: Callable[[int], object]) -> Reverifier:
         """Return a board's reverifier, which reports numbers of runs to `tell`. Raises SettingsError."""
-        from gateway.runtime.clock import wall_clock
         from replay.worker.reverification import Reverifier
 
-        parts = (await board_named(self.catalogue, board), self.ledger, self.index, self.recordings)
-        return Reverifier(*parts, clock=wall_clock, tell=tell)
+        parts = (await board_named(self.catalogue, board), self.ledger, self.recordings)
+        return Reverifier(*parts, clock=self.operator.clock, tell=tell)
 
 
 @app.command("reverify")
@@ -83,101 +87,58 @@ def replay_reverify(
     board: BoardName,
     build: BuildName,
     simulator: SimulatorFile = None,
-    apply: Apply = False,
-    batch: BatchId = None,
+    yes: Yes = False,
     as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Play a build's promoted runs again, and say what would change.
+    """Play a build's promoted runs again, and preview what would change as a batch.
 
     Status 0 if nothing would, 1 if something would.
     """
-    from replay.worker.reverification import begin_of
-
-    if batch is not None:
-        begin_of(batch)
-        if not apply:
-            fail("--batch continues a batch: it needs --apply")
-    settings = settings_beside(data_dir, is_writing=apply)
-    result = finish(
-        reverify(settings, board, build, error_console(), path=simulator, is_applied=apply, batch=batch)
-    )
+    settings = settings_beside(data_dir, is_writing=True)
+    result = finish(reverify(settings, board, build, error_console(), path=simulator, is_applied=yes))
     for line in [_as_json(result)] if as_json else _lines(result):
         typer.echo(line)
-    if result.batch.left if result.batch else result.plan.to_revoke:
-        raise typer.Exit(1)
-
-
-@app.command("undo")
-def replay_undo(
-    batch: str,
-    as_json: AsJson = False,
-    data_dir: DataDir = None,
-) -> None:
-    """Reinstate what a batch revoked, except what somebody decided on since.
-
-    Status 1 if there is such an exception.
-    """
-    import orjson
-
-    undone = finish(_undo(settings_beside(data_dir, is_writing=True), batch, error_console()))
-    if as_json:
-        typer.echo(orjson.dumps(asdict(undone)))
-    else:
-        typer.echo(f"batch {batch}: reinstated {len(undone.settled)}")
-        for submission_id in undone.undone_before:
-            typer.echo(f"reinstated by an earlier undo\t{submission_id}")
-        for submission_id in undone.left:
-            typer.echo(f"decided on since, left as it is\t{submission_id}")
-    if undone.left:
+    if result.left if yes else result.plan.to_revoke:
         raise typer.Exit(1)
 
 
 @asynccontextmanager
 async def _open_stores(settings: Settings) -> AsyncIterator[ReplayStores]:
-    from gateway.wiring import catalogue_of, open_index, open_recordings
+    from gateway.wiring import open_recordings
+    from scoregate.commands.batches import open_operator
 
-    async with (
-        existing_ledger(settings) as ledger,
-        open_index(settings) as index,
-        open_recordings(settings) as recordings,
-    ):
-        yield ReplayStores(catalogue_of(settings, ledger), ledger, index, recordings)
+    async with open_operator(settings) as operator, open_recordings(settings) as recordings:
+        yield ReplayStores(operator, recordings)
 
 
 async def reverify(
-    settings: Settings,
-    board: str,
-    build: str,
-    screen: Console,
-    *,
-    path: Path | None,
-    is_applied: bool,
-    batch: str | None,
+    settings: Settings, board: str, build: str, screen: Console, *, path: Path | None, is_applied: bool
 ) -> Reverification:
-    """ReverificationPlan the reverification of a build, and apply the plan if `is_applied`.
+    """Preview the reverification of a build, and apply it if `is_applied`.
 
     Raises SettingsError, PolicyError, LedgerUnavailable, RecordingsUnavailable and SandboxUnavailable.
     """
+    from gateway.ledger.moderation.batches import LeftOut
     from replay.simulators.all_simulators import AllSimulators
-    from replay.worker.reverification import new_batch
 
     async with _open_stores(settings) as stores:
         with showing_progress(screen, f"{board}: runs judged again") as advance:
             reverifier = await stores.reverifier(board, advance)
-            if batch is not None:
-                await _refuse_foreign(stores.ledger, batch, board)
             simulator = _simulator(await board_named(stores.catalogue, board), build, path)
             with AllSimulators(needs_bubblewrap=settings.needs_bubblewrap) as simulators:
                 plan = await reverifier.plan(build, simulator, simulators)
-        if not is_applied:
+        if not plan.to_revoke:
             return Reverification(board, build, simulator, plan, None)
-        batch = batch or await new_batch(stores.ledger)
-        screen.print(f"batch {batch} begins", highlight=False)  # the user needs the id if it is interrupted
-        with showing_progress(screen, f"{board}: runs revoked") as advance:
-            applying = await stores.reverifier(board, advance)
-            applied = await applying.apply(plan, simulator, batch)
-        return Reverification(board, build, simulator, plan, applied)
+        batch_id = await reverifier.store(plan, build, simulator)
+        batch = await stores.operator.follow(batch_id)
+        if not is_applied:
+            return Reverification(board, build, simulator, plan, batch)
+        screen.print(f"batch {batch_id} begins", highlight=False)  # a steward goes on if it is interrupted
+        batch = await stores.operator.apply(batch_id)
+        since = LeftOut.DECIDED_SINCE.value
+        left = [item.submission_id async for item in stores.operator.items(batch_id) if item.why == since]
+        return Reverification(board, build, simulator, plan, batch, left)
 
 
 def _simulator(board: Board, build: str, path: Path | None) -> Simulator:
@@ -201,33 +162,6 @@ def _simulator(board: Board, build: str, path: Path | None) -> Simulator:
     return Simulator(digest, path.resolve(), files)
 
 
-async def _undo(settings: Settings, batch: str, screen: Console) -> ReverificationBatch:
-    """Undo a batch. Raises SettingsError for a batch that revoked nothing here."""
-    async with _open_stores(settings) as stores:
-        board = await _board_of(stores.ledger, batch)
-        if board is None:
-            raise SettingsError(f"no event of this ledger is of the batch {batch}")
-        with showing_progress(screen, f"{board}: runs reinstated") as advance:
-            reverifier = await stores.reverifier(board, advance)
-            return await reverifier.undo(batch)
-
-
-async def _refuse_foreign(ledger: Ledger, batch: str, board: str) -> None:
-    """Raise SettingsError unless the batch revoked something on the board, so that it can be undone."""
-    if await _board_of(ledger, batch) != board:
-        raise SettingsError(f"no event of {board} is of the batch {batch}; without --batch it is a new one")
-
-
-async def _board_of(ledger: Ledger, batch: str) -> str | None:
-    """Return the board that a batch revoked on, or None if it revoked nothing."""
-    from policies.vocabulary import Reason
-    from replay.worker.reverification import events_of
-
-    async for event in events_of(ledger, batch, Reason.REVERIFIED_OTHERWISE):
-        return event.board
-    return None
-
-
 def _as_json(result: Reverification) -> str:
     """Return a reverification as one JSON object on a line."""
     import orjson
@@ -242,9 +176,17 @@ def _as_json(result: Reverification) -> str:
         "inconclusive": [_as_dict(run) for run in plan.inconclusive],
         "decided_by_people": [_as_dict(run) for run in plan.decided_by_people],
         "standings": [asdict(change) for change in plan.standings],
-        "batch": result.batch and asdict(result.batch),
+        "batch": result.batch and _batch_of(result),
     }
     return orjson.dumps(facts).decode()
+
+
+def _batch_of(result: Reverification) -> dict[str, Any]:
+    batch = result.batch
+    assert batch is not None
+    podiums = batch.preview.get("podiums", [])
+    facts = {"batch": batch.batch_id, "state": batch.state.value, "outcomes": dict(batch.outcomes)}
+    return facts | {"left_out": batch.leaves, "podiums": podiums, "left": result.left}
 
 
 def _as_dict(run: ReverifiedRun) -> dict[str, Any]:
@@ -261,6 +203,7 @@ def _as_dict(run: ReverifiedRun) -> dict[str, Any]:
 def _lines(result: Reverification) -> Iterator[str]:
     """Yield the lines of a reverification for people."""
     from gateway.steward.audits.revocation_impact import TOP
+    from scoregate.operator_batches import lines_of
 
     plan = result.plan
     build = f"{result.board}, build {result.build}, {result.simulator.digest}"
@@ -279,11 +222,9 @@ def _lines(result: Reverification) -> Iterator[str]:
         after = "nothing" if change.after is None else str(change.after)
         leaves = f"\tleaves the top {TOP}" if change.leaves_top else ""
         yield f"standing\t{change.window}\t{change.player}\t{change.before} becomes {after}{leaves}"
-    if result.batch is not None:
-        yield f"batch {result.batch.batch}: revoked {len(result.batch.settled)}"
-        yield from (
-            f"decided on meanwhile, left as it is\t{submission_id}" for submission_id in result.batch.left
-        )
-        yield f"to take it all back: scoregate replay undo {result.batch.batch}"
+    for submission_id in result.left:
+        yield f"decided on meanwhile, left as it is\t{submission_id}"
+    if result.batch is None:
+        yield "nothing would be revoked"
     else:
-        yield f"{len(plan.to_revoke)} would be revoked; nothing was changed"
+        yield from lines_of(result.batch)

@@ -383,7 +383,7 @@ async def test_what_a_command_puts_into_a_batch_is_all_that_it_decides_on(store:
         await ledger.write(batches.end_filling(new.batch_id, now_ms=NOON_MS))
         batch = await desk.settled(new.batch_id)
         assert (BatchState.PREVIEWED, 2, {"refused": 1}) == (batch.state, batch.items, batch.leaves)
-        assert 4 == batch.preview["podium_count"]
+        assert (4, 1) == (batch.preview["podium_count"], batch.preview["boards"][0]["items"])
         with pytest.raises(StateConflict):
             await ledger.write(batches.put_items(new.batch_id, [b], now_ms=NOON_MS))
         batch = await desk.apply(batch)

@@ -96,7 +96,6 @@ MEANT = {
     "moderation.batches._NEXT_DUE": ("scan", "the first row of its index"),
     "moderation.selections._PROMOTED": ("range sort", LIMITED),
     "judgement.reverification._PROMOTED": ("coarse", LIMITED),
-    "judgement.reverification._BATCH_EVENTS": ("range", SPAN),
     "submissions.operations._COUNTING": ("sort", OF_ONE),
     "queries._FOUND_BY_REPLAY": ("sort", OF_ONE),
     "queries._KEYS": ("scan", OPERATORS),

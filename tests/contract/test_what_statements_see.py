@@ -86,7 +86,6 @@ OF_EVERY_BOARD = {
     "judgement.board_history._LOG_OF_FAMILY": "the boards of a family, between two names",
     "judgement.expiry._USES": "a recording may have been sent to several",
     "judgement.reveals._OF_PLAYER": "what a player is asked for, wherever",
-    "judgement.reverification._BATCH_EVENTS": "a batch may be undone without its board being known",
     "queries._COUNTING_OF": "what a stolen key wrote, wherever",
     "queries._NEWEST_SEQ": "the newest event there is",
     "queries._REVOKED_BY": "what an operator revoked, wherever",

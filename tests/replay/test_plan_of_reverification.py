@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from policies.errors import RecordingLost, RecordingsUnavailable, SettingsError
+from policies.errors import RecordingLost, RecordingsUnavailable
 from policies.vocabulary import Reason, Verdict, VerdictKind
-from replay.worker.reverification import ReverificationPlan, ReverifiedRun, Reverifier, begin_of
+from replay.worker.reverification import ReverificationPlan, ReverifiedRun, Reverifier
 from tests.support import boards
 
 
 def judged(kind: VerdictKind | None, reason: Reason) -> ReverifiedRun:
     verdict = kind and Verdict(kind, Reason.SCORE_MISMATCH, "sha256:0", "engine")
-    return ReverifiedRun("run", "ada", 5, 1_000, reason, 7, verdict)
+    return ReverifiedRun("run", "ada", 5, 1_000, reason, 7, verdict, 3)
 
 
 def placed(found: ReverifiedRun) -> tuple[int, int, int, int]:
@@ -65,7 +65,7 @@ def a_run(*unreadable: str, recording: object = "kept") -> Any:
 
 async def test_what_cannot_be_played_again_is_not_known(tmp_path: Path):
     """Without a recording, with one that is lost, or with a row that cannot be read; a store that is away ends the plan."""
-    parts: Any = (boards.board(tmp_path), None, None)
+    parts: Any = (boards.board(tmp_path), None)
     clock: Any = {"clock": lambda: 0, "tell": lambda count: None}
     nobody: Any = SimpleNamespace()
     lost = Reverifier(*parts, Gone(RecordingLost()), **clock)  # type: ignore[arg-type]
@@ -74,11 +74,3 @@ async def test_what_cannot_be_played_again_is_not_known(tmp_path: Path):
         assert None is await reverifier._verdict(run, nobody, nobody)
     with pytest.raises(RecordingsUnavailable):
         await away._verdict(a_run(), nobody, nobody)
-
-
-@pytest.mark.parametrize("batch", ["", "4711", "-9f3c", "x-9f3c", "٣-9f3c", "-1-9f3c", "4711:9f3c"])
-def test_what_is_no_batch_is_told(batch: str):
-    """By the form that an id has; nothing is read for it."""
-    assert 4711 == begin_of("4711-9f3c01ab")
-    with pytest.raises(SettingsError, match="is not a batch"):
-        begin_of(batch)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 import pickle
 import re
@@ -11,11 +10,10 @@ import sqlite3
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from pydantic import SecretStr
-from rich.console import Console
 from typer.testing import CliRunner
 
 from gateway.ledger import queries
@@ -26,10 +24,9 @@ from gateway.steward.audits import revocation_impact
 from policies.errors import SettingsError
 from policies.loader import Simulator
 from replay.simulators.sandbox import Sandbox
-from replay.worker import reverification as judging_again
-from replay.worker.reverification import ReverificationBatch, ReverificationPlan, Reverifier, begin_of
+from replay.worker.reverification import ReverificationPlan, Reverifier
 from scoregate.cli import app
-from scoregate.commands.replays import reverify
+from scoregate.operator_batches import BatchOperator
 from tests.replay.games import END, GAME, play
 from tests.replay.games import store as store_module
 from tests.support.boards import BUILD, CHECKPOINT_TICKS, claim_of, write_board
@@ -49,6 +46,14 @@ CHANGED = GAME.replace(
 )
 """The game after the change: 3 scores no more, and 8 crashes it."""
 assert CHANGED.count("unreachable") == 1
+
+
+class Applied(NamedTuple):
+    """A batch: the submissions that it decided on or took back, and that somebody else had decided on."""
+
+    batch: str
+    settled: list[str]
+    left: list[str]
 
 
 class Field:
@@ -72,14 +77,31 @@ class Field:
 
     def reverifier(self, board: str = "best") -> Reverifier:
         edge = self.world.edge
-        parts = (edge.catalogue.of_files[board], edge.ledger, edge.index, edge.recordings)
+        parts = (edge.catalogue.of_files[board], edge.ledger, edge.recordings)
         return Reverifier(*parts, clock=self.world.harness.clock, tell=self.told.append)
 
     async def plan(self, board: str = "best") -> ReverificationPlan:
         return await self.reverifier(board).plan(BUILD, self.simulator, self.world.sandbox)
 
-    async def applied(self, plan: ReverificationPlan, board: str = "best") -> ReverificationBatch:
-        return await self.reverifier(board).apply(plan, self.simulator)
+    @property
+    def operator(self) -> BatchOperator:
+        edge = self.world.edge
+        return BatchOperator(edge.ledger, edge.index, edge.catalogue, self.world.harness.clock)
+
+    async def applied(self, plan: ReverificationPlan, board: str = "best") -> Applied:
+        batch = await self.reverifier(board).store(plan, BUILD, self.simulator)
+        await self.operator.apply(batch)
+        return await self.outcomes(batch)
+
+    async def undone(self, batch: str) -> Applied:
+        await self.operator.reverse(batch)
+        return await self.outcomes(batch)
+
+    async def outcomes(self, batch: str) -> Applied:
+        items = [item async for item in self.operator.items(batch)]
+        settled = [each.submission_id for each in items if each.outcome in {"decided", "reversed"}]
+        left = [each.submission_id for each in items if each.why == "decided-since"]
+        return Applied(batch, settled, left)
 
     async def shown(self, board: str = "best") -> dict[str, int]:
         """Scores by player, as readers see them."""
@@ -166,34 +188,32 @@ async def test_a_batch_is_applied_and_undone(field: Field):
     before = await field.shown()
 
     batch = await field.applied(await field.plan())
-    assert [*[1] * 4, 2] == field.told
+    assert [1] * 4 == field.told
     assert [better, only] == batch.settled
     assert {"ada": 3, "bob": 5} == await field.shown()
     await field.world.assert_whole()
 
-    elsewhere = await field.reverifier("latest").undo(batch.batch)
-    assert ([], [], []) == (elsewhere.settled, elsewhere.left, elsewhere.undone_before)
-    undone = await field.reverifier().undo(batch.batch)
+    undone = await field.undone(batch.batch)
     assert ([better, only], []) == (undone.settled, undone.left)
     assert before == await field.shown() == {"ada": 6, "bob": 5, "eve": 2}
     await field.world.assert_whole()
-    again = await field.reverifier().undo(batch.batch)
-    assert ([], [], [better, only]) == (again.settled, again.left, again.undone_before)
+    reasons = [
+        await field.world.harness.edge.ledger.read(queries.submission(name)) for name in (better, only)
+    ]
+    assert ["reverification-undone"] * 2 == [each.reason for each in reasons if each]
+    assert (2, [better, only]) == (len((await field.plan()).to_revoke), ids((await field.plan()).to_revoke))
 
 
-async def test_undoing_a_batch_leaves_those_that_came_after_it(field: Field, monkeypatch: pytest.MonkeyPatch):
-    """Each has its own events, however many reads it takes to come by them all."""
-    monkeypatch.setattr(judging_again, "SPAN", 1)
+async def test_undoing_a_batch_leaves_those_that_came_after_it(field: Field):
+    """Each has its own submissions."""
     first = await field.played("ada", [3] * 5)
     earlier = await field.applied(await field.plan())
     second = await field.played("bob", [3] * 4)
     later = await field.applied(await field.plan())
     assert ([first], [second], {}) == (earlier.settled, later.settled, await field.shown())
-    undone = await field.reverifier().undo(earlier.batch)
-    assert ([first], [], []) == (undone.settled, undone.left, undone.undone_before)
+    assert [first] == (await field.undone(earlier.batch)).settled
     assert {"ada": 6} == await field.shown()
-    undone = await field.reverifier().undo(later.batch)
-    assert ([second], [], []) == (undone.settled, undone.left, undone.undone_before)
+    assert [second] == (await field.undone(later.batch)).settled
     assert {"ada": 6, "bob": 5} == await field.shown()
 
 
@@ -207,24 +227,10 @@ async def test_either_database_carries_a_batch(
         run = await field.played("ada", [3, 3])
         batch = await field.applied(await field.plan())
         assert {} == await field.shown()
-        await field.reverifier().undo(batch.batch)
+        await field.undone(batch.batch)
 
         assert {"ada": 3} == await field.shown()
         assert [run] == ids((await field.plan()).to_revoke)
-
-
-async def test_M16_a_batch_that_was_undone_and_applied_again_can_be_undone_again(field: Field):
-    """Undoing takes back what the batch revoked since it was last undone, however often both happen."""
-    run = await field.played("ada", [3, 3])
-    batch = await field.applied(await field.plan())
-    for _ in range(2):
-        undone = await field.reverifier().undo(batch.batch)
-        assert ([run], [], []) == (undone.settled, undone.left, undone.undone_before)
-        assert {"ada": 3} == await field.shown()
-        again = await field.reverifier().undo(batch.batch)
-        assert ([], [run]) == (again.settled, again.undone_before)
-        await field.reverifier().apply(await field.plan(), field.simulator, batch.batch)
-        assert {} == await field.shown()
 
 
 async def test_undoing_leaves_what_somebody_decided_on_since(field: Field):
@@ -234,7 +240,7 @@ async def test_undoing_leaves_what_somebody_decided_on_since(field: Field):
     await field.decide(first, "reinstate")
     await field.decide(first, "revoke")
 
-    undone = await field.reverifier().undo(batch.batch)
+    undone = await field.undone(batch.batch)
     assert ([second], [first]) == (undone.settled, undone.left)
     assert {"bob": 2} == await field.shown()
 
@@ -249,22 +255,9 @@ async def test_applying_leaves_what_somebody_decided_on_meanwhile(field: Field):
     batch = await field.applied(plan)
     assert ([], [run]) == (batch.settled, batch.left)
     assert {"ada": 2} == await field.shown()
-
-
-async def test_a_batch_that_was_broken_off_goes_on_under_its_id(
-    field: Field, monkeypatch: pytest.MonkeyPatch
-):
-    """It died after its first slice: planned and applied again it has all, and one undoing takes back both parts."""
-    runs = [await field.played(player, [3]) for player in ("ada", "bob", "cyd")]
-    plan = await field.plan()
-    plan.to_revoke = plan.to_revoke[:1]
-    batch = await field.applied(plan)
-
-    rest = await field.plan()
-    assert runs[1:] == ids(rest.to_revoke)
-    await field.reverifier().apply(rest, field.simulator, batch.batch)
-    assert {} == await field.shown()
-    assert runs == (await field.reverifier().undo(batch.batch)).settled
+    again = await field.applied(await field.plan())
+    assert ([], []) == (again.settled, again.left), "a person has decided on it"
+    assert {"ada": 2} == await field.shown()
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
@@ -295,14 +288,6 @@ async def test_the_plan_foresees_the_board_whatever_its_operator(
     )
 
 
-def test_a_batch_has_an_id_that_says_where_it_began():
-    """Anything else is refused before the ledger is looked at."""
-    assert 4711 == begin_of("4711-9f3c01ab")
-    for wrong in ("", "4711", "-1-aa", "x-1", "٣-1"):
-        with pytest.raises(SettingsError, match="is not a batch"):
-            begin_of(wrong)
-
-
 async def test_the_command_plans_applies_and_undoes(field: Field, monkeypatch: pytest.MonkeyPatch):
     """By the command line: status 1 and a list, then a batch, then all is as it was."""
     run = await field.played("ada", [3] * 5)
@@ -310,30 +295,30 @@ async def test_the_command_plans_applies_and_undoes(field: Field, monkeypatch: p
     monkeypatch.setenv("SCOREGATE_DATA_DIR", str(settings.data_dir))
     monkeypatch.setenv("SCOREGATE_POLICIES_DIR", str(settings.policies_dir))
     monkeypatch.setenv("SCOREGATE_REDIS_URL", settings.redis_url)
-    words = ["reverify", "--board", "best", "--build", BUILD]
+    words = ["replay", "reverify", "--board", "best", "--build", BUILD]
     changed = ["--simulator", str(field.simulator.path)]
 
     async def command(*words: str) -> tuple[int, str]:
-        done = await asyncio.to_thread(CliRunner().invoke, app, ["replay", *words])
+        done = await asyncio.to_thread(CliRunner().invoke, app, list(words))
         return done.exit_code, done.output
 
     assert 0 == (await command(*words))[0]
     status, output = await command(*words, *changed)
     assert (1, True) == (status, f"would be revoked\t{run}\tada\t6, now 1\tscore-mismatch" in output)
     assert "standing\talltime\tada\t6 becomes nothing" in output
-    status, output = await command(*words, *changed, "--apply", "--json")
-    found = json.loads(output.splitlines()[-1])
-    assert (0, [run]) == (status, found["batch"]["settled"])
-    assert {} == await field.shown()
-    assert 0 == (await command("undo", found["batch"]["batch"]))[0]
     assert {"ada": 6} == await field.shown()
-    assert f"batch {found['batch']['batch']} begins" in output
-    status, output = await command("undo", found["batch"]["batch"])
-    assert (0, True) == (status, f"reinstated 0\nreinstated by an earlier undo\t{run}\n" in output)
+    [previewed] = re.findall(r"scoregate batch apply (\S+)", output)
+    status, output = await command("batch", "apply", previewed)
+    assert (0, True, {}) == (status, "decided\t1" in output, await field.shown())
+    assert 0 == (await command("batch", "reverse", previewed))[0]
+    assert {"ada": 6} == await field.shown()
+    status, output = await command(*words, *changed, "--yes", "--json")
+    found = json.loads(output.splitlines()[-1])["batch"]
+    assert (0, "applied", {"decided": 1}, []) == (status, found["state"], found["outcomes"], found["left"])
+    assert {} == await field.shown()
     status, output = await command(*words[:-1], "other", "--simulator", str(field.simulator.path))
     assert (0, True) == (status, "nothing of this build counts" in output)
-    for wrong in (["undo", "nonsense"], ["reverify", "--board", "none", "--build", BUILD]):
-        assert 1 == (await command(*wrong))[0]
+    assert 1 == (await command("replay", "reverify", "--board", "none", "--build", BUILD))[0]
 
 
 async def test_a_plan_keeps_no_recordings(field: Field):
@@ -366,29 +351,10 @@ async def test_pages_of_a_build_leave_nothing_out(field: Field, monkeypatch: pyt
     assert sorted(runs) == sorted(ids((await field.plan()).to_revoke))
 
 
-@pytest.mark.parametrize("command", ["reverify", "undo"])
-def test_a_folder_without_a_ledger_is_refused(command: str, tmp_path: Path):
+def test_a_folder_without_a_ledger_is_refused(tmp_path: Path):
     """A mistyped folder would get an empty ledger of its own, of which everything is true."""
-    options = ["--board", "arcade", "--build", BUILD] if command == "reverify" else ["1-9f3c01ab"]
-    told = CliRunner().invoke(app, ["replay", command, *options, "--data-dir", str(tmp_path)])
+    options = ["--board", "arcade", "--build", BUILD]
+    told = CliRunner().invoke(app, ["replay", "reverify", *options, "--data-dir", str(tmp_path)])
     assert isinstance(told.exception, SettingsError)
     assert str(told.exception).startswith(str(tmp_path / "ledger.sqlite3: there is no ledger"))
     assert not (tmp_path / "ledger.sqlite3").exists()
-
-
-async def test_only_a_batch_of_the_board_can_be_gone_on_with(field: Field, monkeypatch: pytest.MonkeyPatch):
-    """A mistyped id would begin a batch that no undoing finds, so nothing is revoked under it."""
-    await field.played("ada", [3] * 5)
-    await field.played("ada", [3] * 5, "sum")
-    batch = await field.applied(await field.plan())
-    settings = field.world.edge.settings
-    console = Console(file=io.StringIO())
-    path = field.simulator.path
-
-    for wrong in (batch.batch, "999999-0badcafe"):
-        with pytest.raises(SettingsError, match="no event of sum is of the batch"):
-            await reverify(settings, "sum", BUILD, console, path=path, is_applied=True, batch=wrong)
-    assert {"ada": 6} == await field.shown("sum")
-    words = ["reverify", "--board", "best", "--build", BUILD, "--batch", batch.batch]
-    refused = CliRunner().invoke(app, ["replay", *words])
-    assert (2, True) == (refused.exit_code, "it needs --apply" in refused.output)

@@ -194,7 +194,7 @@ async def test_an_audit_and_a_reverification_play_with_the_content(
 async def _reverify(harness: Harness, board: Board, simulators: AllSimulators) -> Any:
     parts: dict[str, Any] = {"clock": harness.clock, "tell": lambda _: None}
     edge = harness.edge
-    reverifier = Reverifier(board, edge.ledger, edge.index, edge.recordings, **parts)
+    reverifier = Reverifier(board, edge.ledger, edge.recordings, **parts)
     return await reverifier.plan(BUILD, board.simulators[BUILD], simulators)
 
 

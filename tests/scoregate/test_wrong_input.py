@@ -119,7 +119,6 @@ WRONG: tuple[tuple[str, str], ...] = (
     ("replay reverify --board nope --build a", "no policy for nope; there are arcade"),
     ("replay reverify --board arcade --build nope", "arcade has no build nope"),
     ("replay reverify --board arcade --build arcade-1 --simulator {none}", "--simulator: "),
-    ("replay undo nope", "'nope' is not a batch"),
     ("batch list --data-dir {file}", "{file}"),
     ("batch apply nope", "there is no batch nope"),
     ("batch reverse nope", "there is no batch nope"),

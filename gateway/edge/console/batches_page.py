@@ -35,6 +35,8 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     LeftOut.NOT_YOURS.value: "Your own, or of your board",
     LeftOut.SECOND_APPROVAL.value: "Two moderators have to approve it",
     LeftOut.REFUSED.value: "The ledger takes no such decision on it",
+    LeftOut.INCONCLUSIVE.value: "Judged again, it was inconclusive",
+    LeftOut.DECIDED_BY_PERSON.value: "A person decided on it",
 }
 """The reasons for which a batch leaves a submission, in words."""
 

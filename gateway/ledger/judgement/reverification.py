@@ -1,26 +1,21 @@
-"""Reads for judging promoted runs again: runs, other scores of their players, and events of a batch."""
+"""Reads for judging promoted runs again: runs, and other scores of their players."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from sqlalchemy import bindparam, select, tuple_
 
 from gateway.ledger.queries import load_submission, newest_event
 from gateway.ledger.records import StoredRecording, StoredSubmission
-from gateway.ledger.schema import events, is_in, recordings, submissions
-from gateway.ledger.submission_rows import detail_from, stats_from
+from gateway.ledger.schema import is_in, recordings, submissions
+from gateway.ledger.submission_rows import stats_from
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.ranking import Ranking, ReachedScore
-from policies.vocabulary import Reason, State
+from policies.vocabulary import State
 from policies.windows import Window
 
-BATCH: Final = "batch"
-"""The key of a batch's id in the details of its events."""
-
 _s = submissions.c
-_e = events.c
 
 _PROMOTED = Query(
     select(_s.submission_id)
@@ -48,11 +43,6 @@ _COUNTING = Query(
         _s.achieved_at_ms < bindparam("end"),
     )
 )
-_BATCH_EVENTS = Query(
-    select(_e.seq, _e.submission_id, _e.board, _e.detail)
-    .where(_e.seq > bindparam("after"), _e.seq <= bindparam("upto"), _e.reason == bindparam("reason"))
-    .order_by(_e.seq)
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +52,6 @@ class PromotedRun:
     submission: StoredSubmission
     recording: StoredRecording | None
     newest_event: int
-
-
-@dataclass(frozen=True, slots=True)
-class BatchEvent:
-    """A revocation or its reversal, and the batch that it belongs to."""
-
-    seq: int
-    submission_id: str
-    board: str
-    batch: str
 
 
 def promoted_of_build(
@@ -111,19 +91,6 @@ def counting_in(ranking: Ranking, player: str, window: Window) -> Operation[list
         return [
             ReachedScore(score, at_ms, seq, submission_id, ranking.ties(stats_from(stats)))
             for score, at_ms, seq, submission_id, stats in rows
-        ]
-
-    return work
-
-
-def events_of_batches(reason: Reason, *, after: int, upto: int) -> Operation[list[BatchEvent]]:
-    """Return the events of all batches for one reason in (`after`, `upto`], in order."""
-
-    async def work(tx: Transaction) -> list[BatchEvent]:
-        rows = await tx.rows(_BATCH_EVENTS, reason=reason.value, after=after, upto=upto)
-        return [
-            BatchEvent(seq, submission_id, board, detail_from(detail).get(BATCH, ""))
-            for seq, submission_id, board, detail in rows
         ]
 
     return work

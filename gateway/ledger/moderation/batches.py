@@ -63,7 +63,8 @@ class LeftOut(StrEnum):
     """The reason for which a batch leaves an item as it is.
 
     It was decided on since the preview, its board has no policy, a colleague is in the case, somebody else
-    has to decide, two moderators have to approve, or the ledger refuses the decision.
+    has to decide, two moderators have to approve, or the ledger refuses the decision. Judged again, it was
+    inconclusive, or what a person decided does not hold.
     """
 
     DECIDED_SINCE = "decided-since"
@@ -72,6 +73,8 @@ class LeftOut(StrEnum):
     NOT_YOURS = "not-yours"
     SECOND_APPROVAL = "second-approval"
     REFUSED = "refused"
+    INCONCLUSIVE = "inconclusive"
+    DECIDED_BY_PERSON = "decided-by-person"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +167,8 @@ _CHANGED: Final = (
 )  # fmt: skip
 """The columns that change with the work on a batch."""
 
+_WAITS: Final = _i.outcome == bindparam("waiting")
+_WAITING: Final = ItemOutcome.WAITING.value
 _place = tuple_(_i.board, _i.seq)
 _behind = tuple_(bindparam("after_board", type_=Text), bindparam("after", type_=Int64))
 
@@ -218,13 +223,13 @@ _NEXT_BOARD = Query(
 _SCORES = Query(
     select(*(_s[name] for name in ItemScore._fields))
     .select_from(batch_items.join(submissions, _s.seq == _i.seq))
-    .where(_i.batch_id == bindparam("id"), _i.board == bindparam("board"))
+    .where(_i.batch_id == bindparam("id"), _i.board == bindparam("board"), _WAITS)
     .order_by(_i.seq)
 )
 _ON_BOARD = Query(
     select(func.count())
     .select_from(batch_items)
-    .where(_i.batch_id == bindparam("id"), _i.board == bindparam("board"))
+    .where(_i.batch_id == bindparam("id"), _i.board == bindparam("board"), _WAITS)
 )
 _IN_CASES = Query(
     select(func.count())
@@ -232,6 +237,7 @@ _IN_CASES = Query(
     .where(
         _i.batch_id == bindparam("id"),
         _i.board == bindparam("board"),
+        _WAITS,
         _c.claimed_by != "",
         _c.claimed_by != bindparam("moderator"),
         _c.claimed_until_ms > bindparam("now_ms"),
@@ -383,15 +389,15 @@ async def next_board(tx: Transaction, batch_id: str, after: str) -> str | None:
 
 
 async def scores_on(tx: Transaction, batch_id: str, board: str) -> list[ItemScore]:
-    """Return the scores of a batch's items on a board."""
-    return [ItemScore(*row) for row in await tx.rows(_SCORES, id=batch_id, board=board)]
+    """Return the scores of a batch's items on a board that wait."""
+    return [ItemScore(*row) for row in await tx.rows(_SCORES, id=batch_id, board=board, waiting=_WAITING)]
 
 
 def on_board(batch_id: str, board: str, *, moderator: str, now_ms: int) -> Operation[tuple[int, int]]:
-    """Return how many items of a batch are on a board, and in how many cases of them another moderator is."""
+    """Return how many items wait on a board, and in how many cases of them another moderator is."""
 
     async def work(tx: Transaction) -> tuple[int, int]:
-        values = {"id": batch_id, "board": board}
+        values = {"id": batch_id, "board": board, "waiting": _WAITING}
         [[items]] = await tx.rows(_ON_BOARD, **values)
         [[in_cases]] = await tx.rows(_IN_CASES, **values, moderator=moderator, now_ms=now_ms)
         return int(items), int(in_cases)
