@@ -17,6 +17,7 @@ from gateway.deployment.presence import PartKind, Presence
 from gateway.deployment.reference_clock import ReferenceClock
 from gateway.deployment.time_sources import shared_clock
 from gateway.edge.admission.address import ClientAddresses
+from gateway.edge.admission.noted_addresses import NotedAddresses
 from gateway.edge.admission.receive_backlog import ReceiveBacklog
 from gateway.edge.admission.shedding import Entrance
 from gateway.edge.admission.turnstile import Turnstile
@@ -284,6 +285,7 @@ class _SenderParts(TypedDict):
     """The parts of an edge that identify senders."""
 
     addresses: ClientAddresses
+    noted_addresses: NotedAddresses
     cursors: Cursors
     tickets: Tickets
     tokens: Tokens
@@ -331,8 +333,10 @@ def _edge(opened: _EdgeResources, keyring: Keyring) -> Edge:
 
 
 def _sender_parts(opened: _EdgeResources, keyring: Keyring) -> _SenderParts:
+    addresses = ClientAddresses(opened.settings.trusted_proxies, keyring.derive(b"address"))
     return {
-        "addresses": ClientAddresses(opened.settings.trusted_proxies, keyring.derive(b"address")),
+        "addresses": addresses,
+        "noted_addresses": NotedAddresses(addresses, is_on=opened.settings.address_days > 0),
         "cursors": Cursors(keyring.derive(b"cursor")),
         "tickets": Tickets(keyring),
         "tokens": Tokens(keyring),

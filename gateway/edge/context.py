@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gateway.deployment.presence import Presence
     from gateway.deployment.reference_clock import ReferenceClock
     from gateway.edge.admission.address import ClientAddresses
+    from gateway.edge.admission.noted_addresses import NotedAddresses
     from gateway.edge.admission.receive_backlog import ReceiveBacklog
     from gateway.edge.admission.shedding import Entrance
     from gateway.edge.admission.turnstile import Turnstile
@@ -65,6 +66,7 @@ class Edge:
     friends: FriendLists
     coalescers: Coalescers
     addresses: ClientAddresses
+    noted_addresses: NotedAddresses
     cursors: Cursors
     tickets: Tickets
     tokens: Tokens

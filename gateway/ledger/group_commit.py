@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 from sqlalchemy import Table
 
 from gateway.ledger.moderation.cases import appended_cases, open_cases
+from gateway.ledger.players.addresses import note_addresses
 from gateway.ledger.records import NewSubmission, Receipt, receipt_from
 from gateway.ledger.submissions.append import plan_append, rows_of
 from gateway.ledger.transaction import Cells, Operation, Row
@@ -109,6 +110,8 @@ async def append_group(connection: WritingConnection, group: Sequence[NewSubmiss
             await connection.insert(table, cells)
         if held := appended_cases(first_seq, fresh):
             await connection.perform(open_cases(held))
+        if any(new.address for new in fresh):
+            await connection.perform(note_addresses(fresh))
     return receipts
 
 

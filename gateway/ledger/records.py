@@ -24,7 +24,8 @@ class NewSubmission(NamedTuple):
     `recording` is None in three cases: there is none, it is already in the store of recordings, or only its
     digest came. In the last case, `reveal_ms` is how long its sender has to send it once it is requested.
     Without `achieved_at_ms`, it was achieved when it was received. `details` is JSON. `board_content` is the
-    content digest of the board that it was played on; None if the board has no content.
+    content digest of the board that it was played on; None if the board has no content. `address` is the
+    hashed one that it came from, empty if that need not be noted.
     """
 
     submission: Submission
@@ -41,6 +42,7 @@ class NewSubmission(NamedTuple):
     details: str | None = None
     reveal_ms: int | None = None
     board_content: bytes | None = None
+    address: str = ""
 
 
 class Receipt(NamedTuple):

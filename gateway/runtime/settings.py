@@ -136,6 +136,7 @@ class Settings(BaseSettings):
 
     clock_offset_s: Annotated[float, Field(gt=0, le=3600)] = 2.0
     unique_names: bool = False
+    address_days: Annotated[int, Field(ge=0, le=365)] = 30
     clock_skew_s: Annotated[int, Field(ge=0, le=300)] = 30
     answer_within_s: Annotated[float, Field(ge=0.1, le=60)] = 1.5
     body_timeout_s: Annotated[float, Field(gt=0, le=300)] = 10.0

@@ -25,6 +25,7 @@ from gateway.steward.dispatcher import Dispatcher
 from gateway.steward.failures import Failures
 from gateway.steward.family_boards import BoardKeeper
 from gateway.steward.fencing import FencedLedger
+from gateway.steward.forgetting import AddressForgetter
 from gateway.steward.index.layout_upgrade import LayoutUpgrade
 from gateway.steward.index_duties import IndexDuties
 from gateway.steward.leases import DutyLease, StewardLeases
@@ -32,6 +33,7 @@ from gateway.steward.ledger_duties import LedgerDuties
 from gateway.steward.looks import LOOK_MS, REST_MS, Looks
 from gateway.steward.outbox_duties import OutboxDuties
 from gateway.steward.pauses import (
+    ADDRESSES_S,
     ANCHOR_S,
     ARCHIVE_S,
     AUDIT_S,
@@ -132,6 +134,7 @@ class Steward:
         grace_ms = settings.recordings_grace_h * 3_600_000
         self._collector = Collector(ledger, self._recordings, grace_ms=grace_ms)
         self._expirer = Expirer(ledger, catalogue, clock=clock)
+        self._forgetter = AddressForgetter(ledger, days=settings.address_days, clock=clock)
         self._sealer = Sealer(settings, ledger, clock=clock)
         self._boards = BoardKeeper(ledger, catalogue, clock=clock)
         self._cases = CaseKeeper(ledger, catalogue, failures, clock=clock)
@@ -205,6 +208,7 @@ class Steward:
             _Duty(self.seal, SEAL_POLL_S, DutyLease.SEALS),
             _Duty(self.collect, COLLECT_S, DutyLease.COLLECTING),
             _Duty(self.expire, COLLECT_S, DutyLease.EXPIRING),
+            _Duty(self.forget_addresses, ADDRESSES_S, DutyLease.EXPIRING),
             _Duty(self.archive, ARCHIVE_S),
             _Duty(self.keep_tails, EXACT_RANKS_S),
             _Duty(self.draw_audits, AUDIT_S),
@@ -255,6 +259,10 @@ class Steward:
     async def expire(self) -> int:
         """End recordings past their retention; return the events passed, 0 if none are left."""
         return await self._expirer.step()
+
+    async def forget_addresses(self) -> int:
+        """Delete hashed addresses of players whose time is over, and return how many."""
+        return await self._forgetter.step()
 
     async def open_boards(self) -> int:
         """Open the boards that policies of families want and return how many were opened."""

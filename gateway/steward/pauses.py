@@ -61,6 +61,9 @@ CASES_S: Final = 0.5
 CHECKS_S: Final = 60.0
 """Seconds between looks for decisions to ask for again as checks, and for checks that nobody takes."""
 
+ADDRESSES_S: Final = 60.0
+"""Seconds between looks for hashed addresses of players whose time is over."""
+
 AUDIT_S: Final = 60.0
 """Seconds between looks for boards whose time for an audit has come."""
 

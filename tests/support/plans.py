@@ -38,6 +38,7 @@ DISTINCT: Final = {
     "board": 10,
     "window": 500,
     "player": 100_000,
+    "address": 50_000,
     "kind": 5,
     "state": 6,
     "build": 20,
@@ -54,7 +55,7 @@ DISTINCT: Final = {
 }
 """How many values a column has; one that is not here has as many as there are rows."""
 
-COARSE: Final = frozenset(DISTINCT) - {"player"}
+COARSE: Final = frozenset(DISTINCT) - {"player", "address"}
 """Columns whose values are each on thousands of rows: a search by them alone, even by several, is a scan."""
 
 MADE_BY_FUNCTIONS: Final = {

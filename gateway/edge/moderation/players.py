@@ -22,6 +22,8 @@ from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reads.player_standings import BOARDS_LIMIT, entries_on
 from gateway.edge.wire.board_answers import PlayerEntry
 from gateway.edge.wire.moderation_players import (
+    AddressSharer,
+    AddressShown,
     OpenCase,
     PlayedSubmission,
     PlayedSubmissions,
@@ -33,6 +35,7 @@ from gateway.ledger.moderation.cases import CaseKind, StoredCase
 from gateway.ledger.moderation.player_submissions import RunOfPlayer, runs_of_player
 from gateway.ledger.moderation.queue import QueueFilter, queue_page
 from gateway.ledger.moderation.surroundings import PASSED_OVER, surroundings
+from gateway.ledger.players.addresses import shared_addresses
 from gateway.ledger.players.player_names import SCANNED, PlayerFound, name_of_player, players_named
 from gateway.ledger.reads import ReadKind
 from gateway.runtime.clock import rfc3339
@@ -42,6 +45,9 @@ PAGE_LIMIT: Final = 100
 
 NAME_LIMIT: Final = 96
 """Most characters of the beginning of a name: as many as a new name may be sent with."""
+
+ADDRESS_SHOWN: Final = 8
+"""Hexadecimal digits of a hashed address that are shown: enough to tell those of a player apart."""
 
 CASES: Final = 20
 """Most cases of a player that are shown."""
@@ -103,6 +109,7 @@ async def profile_of(edge: Edge, moderator: Moderator, player: str) -> PlayerPro
         is_whole=runs.before is None,
         standings=await _standings(edge, moderator, player, list(boards)),
         **await _judged(edge, scopes, player, checks),
+        addresses=await _addresses(edge, moderator, player),
         renames=await renames_shown(edge, player),
         bans=bans,
     )
@@ -139,6 +146,23 @@ async def _judged(
         ],
         "decisions": [decision_shown(decision) for decision in decisions_shown(found.decisions, checks)],
     }
+
+
+async def _addresses(edge: Edge, moderator: Moderator, player: str) -> list[AddressShown] | None:
+    """Return where a player submitted from, and who else on the boards that the moderator decides on."""
+    scopes = moderator.scopes(Ability.DECIDE)
+    if not scopes or not edge.settings.address_days:
+        return None
+    shared = await edge.ledger.read(shared_addresses(player, scopes), ReadKind.MODERATION)
+    return [
+        AddressShown(
+            address=each.address[:ADDRESS_SHOWN],
+            seen_at=rfc3339(each.seen_at_ms),
+            players=[AddressSharer(player=other, name=name or None) for other, name in each.sharers],
+            is_whole=each.is_whole,
+        )
+        for each in shared
+    ]
 
 
 async def list_submissions(request: web.Request) -> web.Response:

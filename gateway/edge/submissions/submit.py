@@ -54,6 +54,7 @@ async def submit_score(request: web.Request) -> web.Response:
         await _refuse_banned(edge, run)
         async with _counting_refusals(edge, admission_request, board):
             new = await _judge(edge, board, run, claim, admitted)
+        new = _from_address(edge, new, admission_request.address)
         refuse_large(edge, len(new.recording or b""))
         is_large = new.recording is not None and new.recording_bytes > edge.recordings.inline_bytes
         receipt = await (_append_large(edge, new) if is_large else edge.ledger.append(new))
@@ -222,12 +223,19 @@ async def _append_large(edge: Edge, new: NewSubmission) -> Receipt:
     )
 
 
+def _from_address(edge: Edge, new: NewSubmission, address: str) -> NewSubmission:
+    """Return the submission with its hashed address, if the ledger may have to note it."""
+    run = new.submission
+    return new._replace(address=edge.noted_addresses.to_note(run.player, address, now_ms=run.received_at_ms))
+
+
 def _close_run(edge: Edge, board: Board, new: NewSubmission, receipt: Receipt) -> None:
     """Close the run in the index, and show it there if it is pending."""
     # Not awaited: the submission is durable, and the steward repairs the index.
     if not receipt.is_new:
         return
     run = new.submission
+    edge.noted_addresses.note(run.player, new.address, now_ms=run.received_at_ms)
     committed = CommittedRun(
         run.submission_id, run.player, run.received_at_ms, is_pending=receipt.state is State.PENDING
     )

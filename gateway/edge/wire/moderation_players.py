@@ -57,6 +57,26 @@ class PlayedSubmissions(Answer):
     next: str | None
 
 
+class AddressSharer(Answer):
+    """Another player of the same address; `name` is null for who has none."""
+
+    player: PlayerId
+    name: str | None
+
+
+class AddressShown(Answer):
+    """An address that the player submitted from: the beginning of its keyed hash, never the address.
+
+    It was seen there at `seen_at`, or within a day after. `players` are up to 20 others on the moderator's
+    boards; `is_whole` tells that these are all.
+    """
+
+    address: str
+    seen_at: str
+    players: list[AddressSharer]
+    is_whole: bool
+
+
 class PlayerProfile(Answer):
     """A player, as far as the moderator's boards reach.
 
@@ -64,7 +84,7 @@ class PlayerProfile(Answer):
     are no others. `name` and `created_at` are null for a player whom a studio's own tokens made.
     `standings` are the entries in the longest window of each of up to 100 of these boards, `cases` up to 20
     that wait, the first of the queue, and `decisions` the newest 20 of moderators on the newest 200
-    submissions. `renames` are the newest 20.
+    submissions. `renames` are the newest 20. `addresses` are null for a viewer, and where none are kept.
     """
 
     player: PlayerId
@@ -77,5 +97,6 @@ class PlayerProfile(Answer):
     standings: list[PlayerEntry]
     cases: list[OpenCase]
     decisions: list[EarlierDecision]
+    addresses: list[AddressShown] | None
     renames: list[RenameShown]
     bans: list[BanShown]

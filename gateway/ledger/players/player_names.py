@@ -95,8 +95,8 @@ def players_named(
     return work
 
 
-async def has_played(tx: Transaction, player: str, scopes: frozenset[str]) -> bool:
+async def has_played(tx: Transaction, player: str, scopes: frozenset[str], *, scanned: int = SCANNED) -> bool:
     """Return whether one of a player's newest submissions is on a board of these scopes."""
-    count = 1 if "*" in scopes else SCANNED
+    count = 1 if "*" in scopes else scanned
     rows = await tx.rows(_BOARDS_PLAYED, player=player, count=count)
     return any(not scopes.isdisjoint({"*", board, label_of(board)}) for (board,) in rows)

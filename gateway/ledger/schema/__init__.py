@@ -41,6 +41,7 @@ from gateway.ledger.schema.player_tables import (
     join_changes,
     joins,
     memberships,
+    player_addresses,
     players,
     taken_names,
 )
@@ -121,6 +122,7 @@ __all__ = [
     "moderator_sessions",
     "moderators",
     "outbox",
+    "player_addresses",
     "players",
     "progress",
     "queue_views",

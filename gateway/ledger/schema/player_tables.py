@@ -19,6 +19,19 @@ players = Table(
 )
 """Players with names. `search_key` is by what a name is looked for (`gateway.ledger.name_keys`)."""
 
+player_addresses = Table(
+    "player_addresses",
+    metadata,
+    Column("player", Text, primary_key=True),
+    Column("address", Text, primary_key=True),
+    required("seen_at_ms", Int64),
+    Index("player_addresses_by_address", "address", "seen_at_ms", "player"),
+    Index("player_addresses_by_age", "seen_at_ms"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+"""Keyed hashes of the addresses that players submitted from lately."""
+
 taken_names = Table(
     "taken_names",
     metadata,

@@ -195,6 +195,18 @@ Table(
 )
 
 Table(
+    "player_addresses",
+    metadata,
+    Column("player", Text, primary_key=True),
+    Column("address", Text, primary_key=True),
+    _required("seen_at_ms", Int64),
+    Index("player_addresses_by_address", "address", "seen_at_ms", "player"),
+    Index("player_addresses_by_age", "seen_at_ms"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+Table(
     "renames",
     metadata,
     Column("player", Text, primary_key=True),
@@ -321,6 +333,7 @@ _UPDATES: Final = {
     "left_out, decided_by, reversed_by",
     "batch_items": "outcome, decided_seq, why",
     "players": "name, search_key",
+    "player_addresses": "seen_at_ms",
     "renames": "undone_at_ms, undone_by",
     "bans": "lifted_at_ms, lifted_by, changed_seq, changed_count, seen_seq",
     "cases": "reason, harm, order_key, claimed_by, claimed_until_ms, waits_until_ms, not_for, cannot_tell, "
@@ -337,6 +350,7 @@ _UPDATES: Final = {
 """The columns that the application may change."""
 
 _DELETED: Final = (
+    "player_addresses",
     "batches",
     "batch_items",
     "cases",
