@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gateway.edge.reads.read_budget import OWN_VIEW_US, ReadBudgets
 from gateway.runtime.clock import rfc3339
 from gateway.runtime.settings import Settings
 from policies.errors import LedgerUnavailable
@@ -252,3 +253,28 @@ async def test_a_shadow_banned_player_is_among_friends_and_named_players_to_them
         page = (await harness.get(path, friend)).body
         assert own not in {each["player"] for each in page["entries"]}
     assert 404 == (await harness.get(paths[-1], friend)).status
+
+
+async def test_a_shadow_banned_player_pays_for_the_view_of_their_own(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """And nobody else for anything: a look into memory is free."""
+    token, own, _, _ = await a_board(harness)
+    charged: list[float] = []
+    charge = ReadBudgets.charge
+
+    def noted(self: ReadBudgets, names: Any, cost_us: float, player: str = "") -> None:
+        charged.append(cost_us)
+        charge(self, names, cost_us, player)
+
+    monkeypatch.setattr(ReadBudgets, "charge", noted)
+    costs = []
+    for shadow in (False, True):
+        if shadow:
+            await ban(harness, own, shadow=True, message="")
+        for who in (token, None):
+            charged.clear()
+            await harness.get(f"{BOARD}/entries", who)
+            costs.append(charged[0])
+    before, public, after, still_public = costs
+    assert (before, before, before + OWN_VIEW_US) == (public, still_public, after)

@@ -22,7 +22,7 @@ LIVE = "/v1/boards/{board}/live"
 def cost_us(path: str, query: str = "") -> int:
     """What a read of a route costs with a query."""
     names = {"family": "track", "board": "vault", "player": "ada", "submission": "s", "segment": "country"}
-    names |= {"moderator": "mara", "invitation": "i", "digest": "0" * 64, "batch": "b"}
+    names |= {"moderator": "mara", "invitation": "i", "digest": "0" * 64, "batch": "b", "view": "v"}
     target = path.format(**names)
     return declared_us(path, make_mocked_request("GET", f"{target}?{query}"))
 

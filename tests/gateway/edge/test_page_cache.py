@@ -157,6 +157,7 @@ async def test_parameters_that_no_route_has_are_refused(harness: Harness):
             "submission": "s",
             "digest": "d",
             "batch": "b",
+            "view": "v",
         }
         path = route.path.format_map(names | {"segment": "country", "moderator": "mara", "invitation": "i"})
         for given in ("nonsense=1", "nonsense=", "nonsense"):
