@@ -142,14 +142,7 @@ class IdentityProvider:
             raise IdentityRefused("signature") from None
 
     def _checked(self, token: jwt.Token, attempt: LoginAttempt, now_s: int) -> Mapping[str, Any]:
-        options: Any = {
-            "iss": {"essential": True, "value": self.issuer},
-            "aud": {"essential": True, "value": self._client_id},
-            "sub": {"essential": True},
-            "exp": {"essential": True},
-            "iat": {"essential": True},
-            "nonce": {"essential": True, "value": attempt.nonce},
-        }
+        options: Any = {"iss": {"value": self.issuer}, "aud": {"value": self._client_id}}
         wanted = {"nonce": attempt.nonce, "client_id": self._client_id}
         claims = CodeIDToken(token.claims, token.header, options, wanted)
         try:
