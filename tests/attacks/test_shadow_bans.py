@@ -103,6 +103,7 @@ async def test_a_shadow_banned_player_plays_on_and_sees_each_new_run_count(harne
     await accept(harness, honest(harness, run, {"score": 250, "ticks": 60}))
     held = await harness.get(f"/v1/submissions/{run.id}", token)
     assert "held" == held.body["state"]
+    earlier = await harness.get(f"{BOARD}/entries", token)
     told = {"code": "plausible", "message": "well done"}
     await harness.post(f"/v1/moderation/cases/{run.id}/approve", told, harness.moderator())
     seen = (await harness.get(f"/v1/submissions/{run.id}", token)).body
@@ -117,6 +118,7 @@ async def test_a_shadow_banned_player_plays_on_and_sees_each_new_run_count(harne
     assert (409, "state-conflict") == (refused.status, refused.problem)
     page = await harness.get(f"{BOARD}/entries", token)
     assert [300, 250, 100] == [each["score"] for each in page.body["entries"]]
+    assert earlier.headers["ETag"] != page.headers["ETag"]
     assert ("revoked", "banned") == await state_of(harness, run)
     await unban(harness, own, made)
     assert seen == (await harness.get(f"/v1/submissions/{run.id}", token)).body
