@@ -36,6 +36,9 @@ from validators.judge import RULES_VERSION
 SLICE: Final = 250
 """Submissions of one transaction, which other writes wait for."""
 
+AGAIN_MS: Final = 30_000
+"""Time after which submissions are looked for again whose board was not known."""
+
 AT_ONCE: Final = 4
 """Slices that follow before a moderator has an answer. A steward goes on with the others."""
 
@@ -82,7 +85,13 @@ def lift(ban_id: str, *, by: str, now_ms: int) -> Operation[BanOutcome]:
         seq = await queries.newest_seq()(tx) + 1
         await bans.lift(tx, ban_id, by=by, seq=seq, now_ms=now_ms)
         lifted = replace(
-            stored, lifted_at_ms=now_ms, lifted_by=by, changed_seq=seq, changed_count=0, seen_seq=0
+            stored,
+            lifted_at_ms=now_ms,
+            lifted_by=by,
+            changed_seq=seq,
+            changed_count=0,
+            seen_seq=0,
+            again_ms=None,
         )
         await _add_event(tx, lifted, Reason.UNBANNED, by, now_ms, {})
         return BanOutcome(lifted, is_new=True)
@@ -135,7 +144,8 @@ def follow_slice(
 ) -> Operation[Mapping[str, list[Change]]]:
     """Have up to SLICE submissions follow a ban; return the changes by the board that was played.
 
-    `page` is what `bans.next_to_follow` gave. Submissions of boards without a policy are passed over.
+    `page` is what `bans.next_to_follow` gave. Submissions of boards that are not in `boards` are passed over,
+    and looked for again after AGAIN_MS: a steward may hear of their board later than others.
     """
 
     async def work(tx: Transaction) -> Mapping[str, list[Change]]:
@@ -152,7 +162,11 @@ def follow_slice(
                 break
         # With room left, all of the page have followed, but for those that stay as they are.
         passed = page[-1][0] if page and left else ban.seen_seq
-        await bans.note_progress(tx, ban, seen_seq=passed if page else None, more=count)
+        is_passed_over = left and any(name not in boards for _, name in page)
+        again_ms = now_ms + AGAIN_MS if is_passed_over else ban.again_ms if ban.seen_seq else None
+        if not page:
+            passed = 0 if again_ms is not None else None
+        await bans.note_progress(tx, ban, seen_seq=passed, again_ms=again_ms, more=count)
         return changes
 
     return work

@@ -43,13 +43,13 @@ class BanKeeper:
 
     async def next_due(self) -> int | None:
         """Return when the next ban has work, None if none will."""
-        return await self._ledger.read(bans.next_due())
+        return await self._ledger.read(bans.next_due(now_ms=self._clock()))
 
     async def _ended_after(self, last: Ban | None) -> Sequence[Ban]:
         return await self._ledger.read(bans.bans_to_end(last, now_ms=self._clock(), count=TAKEN))
 
     async def _at_work_after(self, last: Ban | None) -> Sequence[Ban]:
-        return await self._ledger.read(bans.bans_at_work(last, count=TAKEN))
+        return await self._ledger.read(bans.bans_at_work(last, now_ms=self._clock(), count=TAKEN))
 
     async def _lift(self, ended: Sequence[Ban]) -> None:
         for ban in ended:

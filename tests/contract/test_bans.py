@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ async def score(ledger: Ledger, board: Board, *runs: tuple[str, int], at_ms: int
     decisions = []
     for number, (player, points) in enumerate(runs):
         name = f"{player}-{at_ms}-{number}"
-        new = new_submission(name, player=player, at_ms=at_ms, recording=None)
+        new = new_submission(name, board=board.name, player=player, at_ms=at_ms, recording=None)
         run = new.submission._replace(claim=Claim(points, 25, {}))
         await ledger.write(lambda tx, new=new, run=run: receive(tx, new._replace(submission=run)))
         pending = frozenset({State.PENDING})
@@ -259,3 +260,43 @@ async def test_a_ban_ends_at_its_time_and_an_edge_hears_of_all(store: Store, boa
         assert await steward.next_due() is None
         await known.refresh()
         assert not known.open_ban("ada", "tiny", now_ms=NOON_MS + 9)
+
+
+async def test_what_was_played_on_a_board_that_a_steward_does_not_know_yet_follows_later(
+    store: Store, board: Board
+):
+    """A ban, and its end, holds up no other for it; nothing is due while nobody knows the board."""
+    async with open_in(store) as ledger:
+        known, now = {"tiny": board}, [NOON_MS]
+        later = replace(board, policy=board.policy.model_copy(update={"board": "later"}))
+        parts: tuple[Any, ...] = (ledger, Nowhere(), Boards(known), Failures())
+        steward = BanKeeper(*parts, clock=lambda: now[0])
+        await score(ledger, board, ("ada", 5), ("bob", 6))
+        for points in (7, 8):
+            await score(ledger, later, ("ada", points), at_ms=NOON_MS + points)
+        before = await store.sql(STANDINGS)
+        turns = (begin(a_ban("one", "ada")), lift("one", by="moderator:mia", now_ms=NOON_MS))
+        for work, (some, all_of_them) in zip(
+            turns, (({"bob", "ada"}, {"bob"}), ({"bob", "ada"},) * 2), strict=True
+        ):
+            known.pop("later", None)
+            await ledger.write(work)
+            while await steward.step():
+                pass
+            assert (1, 0) == await progress(ledger)
+            assert await steward.next_due() is None
+            assert some == {row[1] for row in await store.sql(STANDINGS)}
+            known["later"] = later
+            assert 0 == await steward.step()
+            now[0] += banning.AGAIN_MS
+            while await steward.step():
+                pass
+            assert (3, None) == await progress(ledger)
+            assert all_of_them == {row[1] for row in await store.sql(STANDINGS)}
+        assert before == await store.sql(STANDINGS)
+
+
+async def progress(ledger: Ledger) -> tuple[int, int | None]:
+    ban = await ledger.read(bans.ban("one"))
+    assert ban is not None
+    return ban.changed_count, ban.seen_seq

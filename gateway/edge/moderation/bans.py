@@ -123,7 +123,14 @@ def _ban_of(edge: Edge, moderator: Moderator, player: str, scope: str, new: NewB
 def _content(ban: Ban) -> Ban:
     """Return what a moderator asked for, without what became of it."""
     return replace(
-        ban, began_at_ms=0, lifted_at_ms=None, lifted_by="", changed_seq=0, changed_count=0, seen_seq=0
+        ban,
+        began_at_ms=0,
+        lifted_at_ms=None,
+        lifted_by="",
+        changed_seq=0,
+        changed_count=0,
+        seen_seq=0,
+        again_ms=None,
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import and_, bindparam, insert, literal_column, or_, select, text, tuple_, update
+from sqlalchemy import and_, bindparam, insert, literal_column, null, or_, select, text, tuple_, update
 
 from gateway.ledger.index_pages import fetch_listed, is_listed
 from gateway.ledger.schema import BANNED, Int64, Text, bans, events, is_in, submissions
@@ -86,7 +86,11 @@ _NEXT_END = Query(
 )
 _AT_WORK = Query(
     select(*_COLUMNS)
-    .where(_b.seen_seq.is_not(None), _b.changed_seq > bindparam("after"))
+    .where(
+        _b.seen_seq.is_not(None),
+        _b.changed_seq > bindparam("after"),
+        or_(_b.seen_seq > literal_column("0"), _b.again_ms.is_(None), _b.again_ms <= bindparam("now_ms")),
+    )
     .order_by(_b.changed_seq)
     .limit(bindparam("count"))
 )
@@ -105,6 +109,7 @@ _LIFT = Query(
         changed_seq=bindparam("seq"),
         changed_count=0,
         seen_seq=0,
+        again_ms=null(),
     )
 )
 _NOTE = Query(
@@ -112,6 +117,7 @@ _NOTE = Query(
     .where(_b.ban_id == bindparam("id"))
     .values(
         seen_seq=bindparam("seen", type_=Int64),
+        again_ms=bindparam("again", type_=Int64),
         changed_count=_b.changed_count + bindparam("more", type_=Int64),
     )
 )
@@ -172,6 +178,7 @@ class Ban:
     """A ban of a player.
 
     `scope` is a board, a family or EVERYWHERE. `seen_seq` is None once every submission in scope followed.
+    `again_ms` is when those are looked for again that were passed over, None without any.
     """
 
     ban_id: str
@@ -189,6 +196,7 @@ class Ban:
     changed_seq: int = 0
     changed_count: int = 0
     seen_seq: int | None = 0
+    again_ms: int | None = None
 
     def covers(self, board: str) -> bool:
         """Return whether a board is in the scope of the ban, though it may have been lifted."""
@@ -278,21 +286,24 @@ def bans_to_end(after: Ban | None, *, now_ms: int, count: int) -> Operation[list
     return work
 
 
-def bans_at_work(after: Ban | None, *, count: int) -> Operation[list[Ban]]:
+def bans_at_work(after: Ban | None, *, now_ms: int, count: int) -> Operation[list[Ban]]:
     """Return bans that submissions have still to follow, in the order of their events, behind one of them."""
     after_seq = after.changed_seq if after else 0
 
     async def work(tx: Transaction) -> list[Ban]:
-        return [_ban(row) for row in await tx.rows(_AT_WORK, after=after_seq, count=count)]
+        return [_ban(row) for row in await tx.rows(_AT_WORK, after=after_seq, now_ms=now_ms, count=count)]
 
     return work
 
 
-def next_due() -> Operation[int | None]:
-    """Return when the next ban has work (Unix ms): 0 if one has now, None if none will."""
+def next_due(*, now_ms: int) -> Operation[int | None]:
+    """Return when the next ban has work (Unix ms): 0 if one has now, None if none will.
+
+    It does not say when those come due that were passed over.
+    """
 
     async def work(tx: Transaction) -> int | None:
-        if await tx.rows(_AT_WORK, after=0, count=1):
+        if await tx.rows(_AT_WORK, after=0, now_ms=now_ms, count=1):
             return 0
         ends = await tx.rows(_NEXT_END)
         return ends[0][0] if ends else None
@@ -304,7 +315,7 @@ async def add(tx: Transaction, ban: Ban) -> None:
     """Store a new ban, whose submissions have still to follow."""
     row = (ban.ban_id, ban.player, ban.scope, int(ban.is_shadow), ban.code, ban.note, ban.message, ban.actor)
     times = (ban.began_at_ms, ban.until_ms, ban.lifted_at_ms, ban.lifted_by)
-    work = (ban.changed_seq, ban.changed_count, ban.seen_seq)
+    work = (ban.changed_seq, ban.changed_count, ban.seen_seq, ban.again_ms)
     await tx.run(_ADD, **dict(zip(bans.columns.keys(), (*row, *times, *work), strict=True)))
 
 
@@ -313,9 +324,11 @@ async def lift(tx: Transaction, ban_id: str, *, by: str, seq: int, now_ms: int) 
     return bool(await tx.run(_LIFT, id=ban_id, by=by, seq=seq, now_ms=now_ms))
 
 
-async def note_progress(tx: Transaction, ban: Ban, *, seen_seq: int | None, more: int) -> None:
+async def note_progress(
+    tx: Transaction, ban: Ban, *, seen_seq: int | None, again_ms: int | None, more: int
+) -> None:
     """Note how many more submissions have followed a ban, and how far; `seen_seq` is None at the end."""
-    await tx.run(_NOTE, id=ban.ban_id, seen=seen_seq, more=more)
+    await tx.run(_NOTE, id=ban.ban_id, seen=seen_seq, again=again_ms, more=more)
 
 
 def next_to_follow(ban: Ban) -> Operation[list[tuple[int, str]]]:

@@ -151,6 +151,7 @@ bans = Table(
     required("changed_seq", Int64),
     required("changed_count", Int64),
     Column("seen_seq", Int64),
+    Column("again_ms", Int64),
     Index("bans_of_player", "player", "changed_seq"),
     Index("bans_by_change", "changed_seq"),
     partial_index("bans_to_end", "until_ms", "ban_id", where="lifted_at_ms IS NULL AND until_ms IS NOT NULL"),
@@ -162,4 +163,5 @@ bans = Table(
 
 `changed_seq` is the event that began or lifted the ban. Until all submissions in its scope have followed it,
 `seen_seq` is the number of the player's submission up to which they have; `changed_count` is how many did.
+`again_ms` is when a steward begins anew for those that it passed over, whose board it did not know.
 """

@@ -241,6 +241,7 @@ Table(
     _required("changed_seq", Int64),
     _required("changed_count", Int64),
     Column("seen_seq", Int64),
+    Column("again_ms", Int64),
     Index("bans_of_player", "player", "changed_seq"),
     Index("bans_by_change", "changed_seq"),
     _partial("bans_to_end", "until_ms", "ban_id", where="lifted_at_ms IS NULL AND until_ms IS NOT NULL"),
@@ -335,7 +336,7 @@ _UPDATES: Final = {
     "players": "name, search_key",
     "player_addresses": "seen_at_ms",
     "renames": "undone_at_ms, undone_by",
-    "bans": "lifted_at_ms, lifted_by, changed_seq, changed_count, seen_seq",
+    "bans": "lifted_at_ms, lifted_by, changed_seq, changed_count, seen_seq, again_ms",
     "cases": "reason, harm, order_key, claimed_by, claimed_until_ms, waits_until_ms, not_for, cannot_tell, "
     "needs_senior",
     "case_counts": "cases, version",
