@@ -281,16 +281,14 @@ async def test_what_was_played_on_a_board_that_a_steward_does_not_know_yet_follo
         ):
             known.pop("later", None)
             await ledger.write(work)
-            while await steward.step():
-                pass
+            assert 0 in [await steward.step() for _ in range(8)]
             assert (1, 0) == await progress(ledger)
             assert await steward.next_due() is None
             assert some == {row[1] for row in await store.sql(STANDINGS)}
             known["later"] = later
             assert 0 == await steward.step()
             now[0] += banning.AGAIN_MS
-            while await steward.step():
-                pass
+            assert 0 in [await steward.step() for _ in range(8)]
             assert (3, None) == await progress(ledger)
             assert all_of_them == {row[1] for row in await store.sql(STANDINGS)}
         assert before == await store.sql(STANDINGS)

@@ -63,6 +63,7 @@ MEANT = {
        for what in ("COUNTING", "BANNED") for order in ("ascending", "descending", "newest")
        if (what, order) != ("BANNED", "newest")},
     "moderation.bans._NEXT_END": ("scan", NEWEST),
+    "moderation.bans._AT_WORK": ("range", "bans that submissions have to follow, and few of them wait for a board"),
     "leases._CLAIM": ("scan", LEASES),
     "leases._CLAIM_LANES": ("range scan", LEASES),
     "leases._LEASES": ("scan", LEASES),
