@@ -60,6 +60,7 @@ class Moderation(PolicySection):
 
     A promotion into the first `four_eyes_top` of a window needs two moderators; 0: never. A question holds
     its case back for `question_h` hours, and a decision can be appealed against for `appeal_days` days. The
+    queue is late once a case is older than `target_s`; 0: never. The
     share `check_share` of what moderators decided comes again, to another one, as a check.
     """
 
@@ -67,6 +68,7 @@ class Moderation(PolicySection):
     four_eyes_top: Annotated[int, Field(ge=0, le=1000)] = 0
     question_h: Annotated[int, Field(ge=1, le=720)] = 72
     appeal_days: Annotated[int, Field(ge=0, le=365)] = 14
+    target_s: Annotated[int, Field(ge=0, le=30 * 86_400)] = 0
     check_share: Annotated[float, Field(ge=0, le=0.5)] = 0.0
     codes: Annotated[tuple[StudioCode, ...], Field(max_length=32, strict=False)] = ()
     templates: dict[Name, TemplateText] = Field(default={}, max_length=32)

@@ -189,6 +189,9 @@ UNDELIVERED = Gauge(
     ["state"],
     registry=REGISTRY,
 )
+QUEUES_LATE = Gauge(
+    "scoregate_queues_late", "Boards with a case that is older than its target.", registry=REGISTRY
+)
 LISTENERS = Gauge(
     "scoregate_live_listeners", "Open live feeds: sse, websocket.", ["transport"], registry=REGISTRY
 )
@@ -276,6 +279,7 @@ class Event:
     STEWARD_DEAD = "steward_dead"
     DECISION = "decision"
     PLAYER_BANNED = "player_banned"
+    QUEUE_LATE = "queue_late"
     PLAYER_RENAMED = "player_renamed"
     BAN_LIFTED = "ban_lifted"
     BATCH = "batch"

@@ -44,4 +44,6 @@ class CaseKeeper:
         rankings = {name: board.ranking for name, board in boards.items()}
         tops = {name: board.policy.verification.top for name, board in boards.items()}
         harms = await self._ledger.read(promotion_impact.harms_of(cases, rankings, tops, with_replays=True))
-        await self._ledger.write(assess_cases(cases, harms))
+        targets_s = {name: board.policy.moderation.target_s for name, board in boards.items()}
+        targets_ms = {name: target_s * 1000 for name, target_s in targets_s.items() if target_s}
+        await self._ledger.write(assess_cases(cases, harms, targets_ms))

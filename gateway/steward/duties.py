@@ -53,6 +53,7 @@ from gateway.steward.pauses import (
     ROLLUP_S,
     RULES_S,
     SEAL_POLL_S,
+    TARGETS_S,
     TOP_S,
     UPGRADE_S,
 )
@@ -61,6 +62,7 @@ from gateway.steward.recordings.expiring import Expirer
 from gateway.steward.rollups import RollupKeeper
 from gateway.steward.rule_changes import RuleKeeper
 from gateway.steward.seals.sealing import Sealer
+from gateway.steward.target_keeping import TargetKeeper
 from gateway.steward.wanted_boards import BoardOpener
 from policies.errors import LeaseLost, ScoregateError
 from policies.loader import Policies
@@ -138,6 +140,7 @@ class Steward:
         self._sealer = Sealer(settings, ledger, clock=clock)
         self._boards = BoardKeeper(ledger, catalogue, clock=clock)
         self._cases = CaseKeeper(ledger, catalogue, failures, clock=clock)
+        self._targets = TargetKeeper(ledger, clock=clock)
         self._checks = CheckKeeper(ledger, catalogue, clock=clock)
         self._wanted = BoardOpener(ledger, catalogue, clock=clock)
         self._bans = BanKeeper(ledger, index, catalogue, failures, clock=clock)
@@ -223,6 +226,7 @@ class Steward:
             _Duty(self.count_plays, PLAYS_S, DutyLease.BOARDS),
             _Duty(self.fill_filters, FILTERS_S, DutyLease.BOARDS),
             _Duty(self.assess_cases, CASES_S, DutyLease.CASES, REST_MS, self._cases.next_due),
+            _Duty(self.keep_targets, TARGETS_S, DutyLease.CASES, REST_MS, self._targets.next_due),
             _Duty(self.keep_checks, CHECKS_S, DutyLease.CASES),
             _Duty(self.upgrade_index, UPGRADE_S, DutyLease.UPGRADE),
             _Duty(self.end_reveals, REVEALS_S, DutyLease.REVEALS),
@@ -283,6 +287,10 @@ class Steward:
     async def assess_cases(self) -> int:
         """Assess how much harm new cases could do and return how many."""
         return await self._cases.assess()
+
+    async def keep_targets(self) -> int:
+        """Note which queues are late by their boards' targets, and return how many deadlines have passed."""
+        return await self._targets.step()
 
     async def keep_checks(self) -> int:
         """Draw checks, end those that nobody takes, and return how many decisions were looked at."""

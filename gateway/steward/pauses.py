@@ -58,6 +58,9 @@ REVEALS_S: Final = 1.0
 CASES_S: Final = 0.5
 """Seconds between looks for cases that nobody has assessed yet."""
 
+TARGETS_S: Final = 1.0
+"""Seconds between looks for cases that have grown older than they may be."""
+
 CHECKS_S: Final = 60.0
 """Seconds between looks for decisions to ask for again as checks, and for checks that nobody takes."""
 

@@ -41,6 +41,8 @@ OF_EVERY_BOARD = {
     "seals.case_audit._CASES": "the whole ledger is audited",
     "seals.case_audit._COUNTED": "the whole ledger is audited",
     "seals.case_audit._HELD": "the whole ledger is audited",
+    "moderation.late_queues._COUNT": "every late board",
+    "moderation.late_queues._LATE": "which of a moderator's boards each is of is looked at after the read",
     "moderation.queue._AGED": "the counts of a family",
     "moderation.queue._IN_ORDER": "the queue of who moderates every board",
     "moderation.queue._OF_LABEL": "the queue of a family",
@@ -133,6 +135,12 @@ ALL_THE_SAME = {
         "server_operations",
     ): "only a version that is too high hides what is counted",
     ("moderation.cases._ASSESS", "cases"): "the case is assessed",
+    ("moderation.late_queues._SET", "cases"): "the case has its deadline",
+    ("moderation.late_queues._DUE", "cases"): "the deadline has a mark that none has",
+    **{
+        (f"moderation.late_queues.{name}", "case_targets"): "the deadline has a mark that none has"
+        for name in ("_DUE", "_NEXT", "_ANY_LATE")
+    },
     ("moderation.checks._OPEN", "cases"): "the case is no check",
     ("moderation.cases._UNASSESSED", "cases"): "the case is assessed",
     (

@@ -13,6 +13,7 @@ from gateway.index.feed.consumer_group import Mutation
 from gateway.ledger.derived.achievements import Achievement
 from gateway.ledger.derived.log import LoggedEvent
 from gateway.ledger.derived.webhooks import WebhookEvent
+from gateway.ledger.moderation.late_queues import LateCase
 from gateway.runtime.clock import rfc3339
 from policies.vocabulary import REMARKS, Reason, State
 
@@ -29,6 +30,7 @@ class EventType(StrEnum):
     SUBMISSION_DECIDED = "submission.decided"
     SUBMISSION_APPEALED = "submission.appealed"
     CASE_HELD = "case.held"
+    QUEUE_LATE = "queue.late"
     TEST = "webhook.test"
 
 
@@ -103,6 +105,18 @@ def submission_appealed(event: LoggedEvent) -> WebhookEvent:
 def case_held(event: LoggedEvent) -> WebhookEvent:
     """Build the event of a submission that waits for a moderator, with the reason that moderators see."""
     return _of_submission(EventType.CASE_HELD, event, reason=event.reason.value)
+
+
+def queue_late(case: LateCase, *, now_ms: int) -> WebhookEvent:
+    """Build the event of a board whose oldest waiting case has grown older than it may be."""
+    data = {
+        "board": case.board,
+        "submission": case.submission_id,
+        "opened_at": rfc3339(case.opened_at_ms),
+        "late_at": rfc3339(case.late_at_ms),
+    }
+    key = (case.board, case.submission_id, case.late_at_ms)
+    return _event(EventType.QUEUE_LATE, case.board, now_ms, data, *key)
 
 
 def _of_submission(kind: EventType, event: LoggedEvent, **facts: str | None) -> WebhookEvent:

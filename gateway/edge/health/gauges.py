@@ -11,10 +11,11 @@ from typing import Final
 from gateway.edge.context import Edge
 from gateway.ledger.derived import webhooks
 from gateway.ledger.derived.webhooks import DeliveryState
+from gateway.ledger.moderation.late_queues import count_late
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.seals import chain
 from gateway.ledger.submissions import work
-from gateway.runtime.telemetry import BACKLOG, BACKLOG_AGE, UNDELIVERED, UNSEALED, UNSEALED_AGE
+from gateway.runtime.telemetry import BACKLOG, BACKLOG_AGE, QUEUES_LATE, UNDELIVERED, UNSEALED, UNSEALED_AGE
 from policies.errors import LedgerUnavailable
 
 TIMEOUT_S: Final = 2.0
@@ -27,6 +28,7 @@ async def measure_ledger(edge: Edge) -> None:
         async with asyncio.timeout(TIMEOUT_S):
             backlog = await edge.ledger.read(work.backlog(), ReadKind.DUTIES)
             unsealed = await edge.ledger.read(chain.unsealed(), ReadKind.DUTIES)
+            late = await edge.ledger.read(count_late, ReadKind.DUTIES)
             undelivered = await edge.ledger.read(webhooks.undelivered(), ReadKind.DUTIES)
     except (LedgerUnavailable, TimeoutError):
         return
@@ -36,6 +38,7 @@ async def measure_ledger(edge: Edge) -> None:
         BACKLOG_AGE.labels(queue).set(_age_s(edge, waiting.since_ms))
     for state in (DeliveryState.PENDING, DeliveryState.DEAD):
         UNDELIVERED.labels(state.value).set(undelivered.get(state, 0))
+    QUEUES_LATE.set(late)
     UNSEALED.set(unsealed.events)
     UNSEALED_AGE.set(_age_s(edge, unsealed.since_ms))
 

@@ -22,12 +22,14 @@ from gateway.edge.moderation.trail import instant_of
 from gateway.edge.wire.moderation_figures import (
     Figures,
     LabelledRuns,
+    LateQueueShown,
     ModeShown,
     QueueAge,
     SidesShown,
     ThresholdShown,
     ValidatorFiguresShown,
 )
+from gateway.ledger.moderation import late_queues
 from gateway.ledger.moderation.labels import DecisionLabel, LabelFilter, NewestLabels, newest_labels
 from gateway.ledger.moderation.waiting_cases import WaitingCases, waiting_cases
 from gateway.ledger.reads import ReadKind
@@ -67,8 +69,11 @@ async def read_figures(edge: Edge, moderator: Moderator, wanted: LabelFilter) ->
     """Return the figures about the labels that are wanted. Raises LedgerUnavailable."""
     newest = await edge.ledger.read(newest_labels(wanted), ReadKind.MODERATION)
     waiting = await edge.ledger.read(waiting_cases(wanted.scopes, wanted.board), ReadKind.MODERATION)
+    late = await edge.ledger.read(
+        late_queues.late_queues_of(wanted.scopes, wanted.board), ReadKind.MODERATION
+    )
     decided = newest._replace(labels=[label for label in newest.labels if label.known_seq is None])
-    figures = await asyncio.to_thread(_computed, wanted, decided, _age(waiting, edge.clock()))
+    figures = await asyncio.to_thread(_computed, wanted, decided, _age(waiting, late, edge.clock()))
     return figures.model_copy(update={"checks": answers_to_checks(newest.labels, _is_shown_to(moderator))})
 
 
@@ -99,7 +104,7 @@ def _computed(wanted: LabelFilter, newest: NewestLabels, queue: QueueAge) -> Fig
     )
 
 
-def _age(waiting: WaitingCases, now_ms: int) -> QueueAge:
+def _age(waiting: WaitingCases, late: Sequence[late_queues.LateQueue], now_ms: int) -> QueueAge:
     def waited_s(opened_at_ms: int) -> int:
         return max(0, now_ms - opened_at_ms) // 1000
 
@@ -110,6 +115,7 @@ def _age(waiting: WaitingCases, now_ms: int) -> QueueAge:
         is_cut=waiting.is_cut,
         oldest_s=None if waiting.oldest_ms is None else waited_s(waiting.oldest_ms),
         median_s=ages_s[(len(ages_s) - 1) // 2] if has_median else None,
+        late=[LateQueueShown(board=each.board, since=rfc3339(each.since_ms)) for each in late],
     )
 
 

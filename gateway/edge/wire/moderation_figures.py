@@ -22,16 +22,25 @@ class TimesShown(Answer):
     p90_s: float | None
 
 
+class LateQueueShown(Answer):
+    """A board with a case that is older than its target, and since when."""
+
+    board: str
+    since: str
+
+
 class QueueAge(Answer):
     """How many cases wait, and for how long: the oldest, and the median, which is null below ten.
 
-    Of more than 10,000 cases, `is_cut` says so: `waiting` is 10,000, and the median null.
+    Of more than 10,000 cases, `is_cut` says so: `waiting` is 10,000, and the median null. `late` are up to
+    100 boards with a case that is older than its target.
     """
 
     waiting: int
     is_cut: bool
     oldest_s: int | None
     median_s: int | None
+    late: list[LateQueueShown]
 
 
 class DayOfDecisions(Answer):

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import bindparam, delete, func, literal_column, select, update
 from sqlalchemy.dialects.postgresql import insert
 
+from gateway.ledger.moderation.late_queues import end_target, set_target
 from gateway.ledger.records import NewSubmission, StoredSubmission
 from gateway.ledger.schema import Int64, case_counts, case_passes, cases
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
@@ -178,6 +179,7 @@ async def close_case(tx: Transaction, submission_id: str) -> None:
     if case is not None:
         await tx.run(_CLOSE, submission=submission_id)
         await tx.run(_FORGET_PASSES, submission=submission_id)
+        await end_target(tx, submission_id)
         await _count(tx, case.label, case.reason, -1)
 
 
@@ -235,13 +237,20 @@ def unassessed_cases(after: UnassessedCase | None, *, count: int) -> Operation[l
     return work
 
 
-def assess_cases(assessed: Sequence[UnassessedCase], harms: Mapping[int, int]) -> Operation[None]:
-    """Store the harm of cases, by the sequence numbers of their submissions, and put them in order by it."""
+def assess_cases(
+    assessed: Sequence[UnassessedCase], harms: Mapping[int, int], targets_ms: Mapping[str, int]
+) -> Operation[None]:
+    """Store the harm of cases, by the sequence numbers of their submissions, and put them in order by it.
+
+    `targets_ms` has how old a case may grow, for those boards that say so.
+    """
 
     async def work(tx: Transaction) -> None:
         for case in assessed:
             harm = harms[case.seq]
             await tx.run(_ASSESS, submission=case.submission_id, assessed=harm, ahead_ms=harm * HARM_MS)
+            if case.board in targets_ms:
+                await set_target(tx, case.submission_id, targets_ms[case.board])
 
     return work
 

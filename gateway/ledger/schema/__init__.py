@@ -15,7 +15,14 @@ from gateway.ledger.schema.archive_tables import (
 from gateway.ledger.schema.base import SCHEMA_VERSION, Int64, Text, is_known, metadata
 from gateway.ledger.schema.batch_tables import batch_items, batches
 from gateway.ledger.schema.board_tables import board_duties, board_fields, boards, family_openings
-from gateway.ledger.schema.case_tables import case_counts, case_passes, cases, queue_views
+from gateway.ledger.schema.case_tables import (
+    case_counts,
+    case_passes,
+    case_targets,
+    cases,
+    late_queues,
+    queue_views,
+)
 from gateway.ledger.schema.derived_tables import (
     achievements,
     board_counts,
@@ -102,6 +109,7 @@ __all__ = [
     "build_changes",
     "case_counts",
     "case_passes",
+    "case_targets",
     "cases",
     "commitments",
     "deliveries",
@@ -115,6 +123,7 @@ __all__ = [
     "join_changes",
     "joins",
     "labels",
+    "late_queues",
     "leases",
     "memberships",
     "metadata",

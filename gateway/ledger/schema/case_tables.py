@@ -57,6 +57,31 @@ case_counts = Table(
 )
 """How many cases there are of each policy file and reason. Every change of one of them raises the version."""
 
+case_targets = Table(
+    "case_targets",
+    metadata,
+    Column("submission_id", Text, primary_key=True),
+    required("board", Text),
+    required("late_at_ms", Int64),
+    required("is_late", Int64),
+    partial_index("case_targets_ahead", "late_at_ms", where="is_late = 0"),
+    partial_index("case_targets_late", "board", where="is_late = 1"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+"""Until when each case should be decided, where the policy says so, and whether it was noted as late."""
+
+late_queues = Table(
+    "late_queues",
+    metadata,
+    Column("board", Text, primary_key=True),
+    required("label", Text),
+    required("since_ms", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+"""The boards that have a late case, and since when."""
+
 queue_views = Table(
     "queue_views",
     metadata,

@@ -238,6 +238,7 @@ async def test_duties_rest_as_long_as_what_they_wait_for_allows(duty: Duty, monk
         "recall": (REST_MS, "OutboxDuties.next_recall"),
         "see_to_top": (REST_MS, "LedgerDuties.next_top"),
         "assess_cases": (REST_MS, "FairTurns.next_due"),
+        "keep_targets": (REST_MS, "TargetKeeper.next_due"),
         "keep_bans": (REST_MS, "BanKeeper.next_due"),
         "keep_batches": (REST_MS, "BatchKeeper.next_due"),
         "roll_up": (REST_MS, "FairTurns.next_due"),

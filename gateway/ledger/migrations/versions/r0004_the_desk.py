@@ -174,6 +174,29 @@ Table(
 )
 
 Table(
+    "case_targets",
+    metadata,
+    Column("submission_id", Text, primary_key=True),
+    _required("board", Text),
+    _required("late_at_ms", Int64),
+    _required("is_late", Int64),
+    _partial("case_targets_ahead", "late_at_ms", where="is_late = 0"),
+    _partial("case_targets_late", "board", where="is_late = 1"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+Table(
+    "late_queues",
+    metadata,
+    Column("board", Text, primary_key=True),
+    _required("label", Text),
+    _required("since_ms", Int64),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+Table(
     "queue_views",
     metadata,
     Column("moderator", Text, primary_key=True),
@@ -340,6 +363,7 @@ _UPDATES: Final = {
     "cases": "reason, harm, order_key, claimed_by, claimed_until_ms, waits_until_ms, not_for, cannot_tell, "
     "needs_senior",
     "case_counts": "cases, version",
+    "case_targets": "late_at_ms, is_late",
     "queue_views": "filters",
     "case_passes": "until_ms, could_not_tell",
     "moderators": "players, password, issuer, subject, second_factor, second_factor_step, disabled_at_ms, "
@@ -357,6 +381,8 @@ _DELETED: Final = (
     "cases",
     "case_passes",
     "queue_views",
+    "case_targets",
+    "late_queues",
     "moderator_grants",
     "invitations",
     "moderator_sessions",
