@@ -16,7 +16,13 @@ from gateway.ledger.records import StoredSubmission
 from gateway.ledger.schema import is_in, submissions
 from gateway.ledger.transaction import Operation, Query, Transaction
 from gateway.runtime.failpoints import Point, reach
-from gateway.settlement.case_history import CaseHistory, appealed_decision, first_approval
+from gateway.settlement.case_history import (
+    UNDOES,
+    CaseHistory,
+    appealed_decision,
+    first_approval,
+    without_bans,
+)
 from gateway.settlement.held_cases import MODERATOR
 from gateway.settlement.labelling import label_decision
 from gateway.settlement.settle import (
@@ -191,7 +197,9 @@ async def _not_theirs(
 ) -> NotTheirs | None:
     if submission.player in request.own_players:
         return NotTheirs("you cannot decide on your own submission")
-    against = appealed_decision(history)
+    undone = request.decision.detail.get(UNDOES)  # who undoes an answer to an appeal has decided on it, too
+    before = history if undone is None else [event for event in history if event["seq"] < undone]
+    against = appealed_decision(before)
     if against is not None and against["actor"] == request.decision.actor:
         return NotTheirs("the appeal is against your own decision; somebody else has to decide")
     if board.policy.moderation.own_board is OwnBoard.ALLOW or not request.own_players:
@@ -207,12 +215,12 @@ async def _with_four_eyes(
 ) -> Decision | StateConflict:
     """Return a decision as it may be made: as a first approval, where a second one has to follow."""
     decision, top = request.decision, board.policy.moderation.four_eyes_top
-    if not top or decision.to_state is not State.PROMOTED or "undoes" in decision.detail:
+    if not top or decision.to_state is not State.PROMOTED or UNDOES in decision.detail:
         return decision
     if not (await impact_in(tx, board.ranking, submission, top)).enters_top:
         return decision
     first = first_approval(history)
-    if history[-1]["seq"] != decision.newest_event:
+    if without_bans(history)[-1]["seq"] != decision.newest_event:
         return CaseOvertaken()
     if first is None:
         return replace(decision, to_state=submission.state, reason=Reason.APPROVED_ONCE)

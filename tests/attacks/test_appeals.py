@@ -143,6 +143,7 @@ async def test_M10_an_appeal_is_not_for_its_decider_whatever_is_done_and_undone(
     assert 200 == (await say(harness, run, "appeal", "It was me.")).status
     for kind in ("approve", "hold"):
         await by(harness, run, kind, "noor")
+        await refused(ProblemType.SELF_APPROVAL, by(harness, run, "undo", "mara"))
         if kind == "hold":
             assert "open" == (await told(harness, run))["appeal"]["state"]
             await refused(ProblemType.SELF_APPROVAL, by(harness, run, "reject", "mara"))
