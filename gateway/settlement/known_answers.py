@@ -26,6 +26,7 @@ from gateway.ledger.moderation.cases import (
 )
 from gateway.ledger.moderation.checks import MOST_IN_ALL, MOST_OPEN, open_checks, waits_since
 from gateway.ledger.moderation.labels import DecisionLabel, add_label, load_label
+from gateway.ledger.moderation.late_queues import is_late
 from gateway.ledger.records import StoredSubmission
 from gateway.ledger.schema import events
 from gateway.ledger.submissions import work as recorded
@@ -102,7 +103,7 @@ async def _check_of(tx: Transaction, label: DecisionLabel, *, now_ms: int) -> St
         return None
     digest = submission.recording_digest
     is_gone = digest is not None and await recorded.unknown_recordings([digest])(tx)
-    if is_gone or await _is_full(tx, label) or await _is_late(tx, label.label, now_ms=now_ms):
+    if is_gone or await _is_full(tx, label) or await _is_late(tx, label, now_ms=now_ms):
         return None
     case = new_case(submission, Reason(standing_event(before)["reason"]), now_ms)
     return case._replace(kind=CaseKind.CHECK, not_for=label.moderator, known_seq=label.seq)
@@ -129,10 +130,10 @@ async def _is_full(tx: Transaction, label: DecisionLabel) -> bool:
     return len(checks) >= MOST_IN_ALL or sum(case.board == label.board for case in checks) >= MOST_OPEN
 
 
-async def _is_late(tx: Transaction, label: str, *, now_ms: int) -> bool:
-    """Return whether a case of a policy file has waited for long, which is no time for checks."""
-    since_ms = await waits_since(tx, label)
-    return since_ms is not None and now_ms - since_ms >= LATE_MS
+async def _is_late(tx: Transaction, of: DecisionLabel | StoredCase, *, now_ms: int) -> bool:
+    """Return whether cases wait for long, on the board or of its policy file: no time for checks."""
+    since_ms = await waits_since(tx, of.label)
+    return await is_late(tx, of.board) or (since_ms is not None and now_ms - since_ms >= LATE_MS)
 
 
 def end_checks(*, now_ms: int) -> Operation[int]:
@@ -143,7 +144,7 @@ def end_checks(*, now_ms: int) -> Operation[int]:
         for case in await open_checks(tx):
             is_old = now_ms - case.opened_at_ms >= LAPSED_MS
             is_free = not case.claimed_by or case.claimed_until_ms <= now_ms
-            if is_free and (is_old or await _is_late(tx, case.label, now_ms=now_ms)):
+            if is_free and (is_old or await _is_late(tx, case, now_ms=now_ms)):
                 await close_case(tx, case.submission_id)
                 ended += 1
         return ended

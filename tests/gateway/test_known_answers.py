@@ -186,6 +186,10 @@ def queue_is_late(desk: Desk) -> None:
     desk.now_ms += LATE_MS
 
 
+def board_is_late_by_its_target(desk: Desk) -> None:
+    desk.connection.execute("INSERT INTO late_queues (board, label, since_ms) VALUES ('tiny', 'tiny', 7)")
+
+
 def recording_is_gone(desk: Desk) -> None:
     desk.connection.execute("DROP TRIGGER recordings_no_delete")
     desk.connection.execute("DELETE FROM recordings")
@@ -203,6 +207,7 @@ def nothing(_: Desk) -> None: ...
         (overturned, 1.0, []),
         (appealed, 1.0, []),
         (queue_is_late, 1.0, []),
+        (board_is_late_by_its_target, 1.0, []),
         (recording_is_gone, 1.0, []),
     ],
 )

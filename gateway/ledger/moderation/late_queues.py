@@ -64,6 +64,7 @@ _FORGET = Query(delete(case_targets).where(_t.submission_id == bindparam("submis
 _ANY_LATE = Query(select(_t.submission_id).where(_IS_LATE, _t.board == bindparam("board")).limit(1))
 _END = Query(delete(late_queues).where(_l.board == bindparam("of_board")))
 _LATE = Query(select(_l.board, _l.label, _l.since_ms).order_by(_l.board).limit(bindparam("count")))
+_OF_BOARD = Query(select(_l.since_ms).where(_l.board == bindparam("board")))
 _COUNT = Query(select(func.count()).select_from(late_queues))
 
 
@@ -132,6 +133,11 @@ def late_queues_of(scopes: frozenset[str], board: str | None) -> Operation[list[
         ][:SHOWN]
 
     return work
+
+
+async def is_late(tx: Transaction, board: str) -> bool:
+    """Return whether the queue of a board is late."""
+    return bool(await tx.rows(_OF_BOARD, board=board))
 
 
 async def count_late(tx: Transaction) -> int:
