@@ -19,8 +19,7 @@ class AddressForgetter:
 
     async def step(self) -> int:
         """Delete some addresses whose time is over, and return how many. Raises LedgerUnavailable."""
-        now_ms = self._clock()
-        before_ms = now_ms - self._days * DAY_MS if self._days else now_ms + DAY_MS
+        before_ms = self._clock() - self._days * DAY_MS
         if not await self._ledger.read(addresses_over(before_ms=before_ms)):
             return 0
         return await self._ledger.write(forget_addresses(before_ms=before_ms))
