@@ -26,6 +26,7 @@ from gateway.ledger.derived.webhooks import (
     note_attempts,
     queue,
 )
+from gateway.ledger.moderation import late_queues
 from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import REGISTRY, count_submission
 from policies.errors import SettingsError
@@ -94,6 +95,8 @@ async def test_F09_an_edge_tells_them_apart_from_its_players(harness: Harness):
     [due] = await harness.edge.ledger.write(lease_due("wh", now_ms=0, until_ms=1, count=1))
     over = DeliveryAttempt(due, DeliveryState.DEAD, 0, "404", is_success=False, is_gone=False)
     await harness.edge.ledger.write(note_attempts([over], now_ms=0, disable_after=9))
+    late = {"board": "vault", "label": "vault", "since_ms": 0}
+    await harness.edge.ledger.write(lambda tx: tx.run(late_queues._BEGIN, **late))
     assert 404 == (await harness.get("/v1/boards/nothing")).status
     settings = settings_at(f"127.0.0.1:{free_port()}", harness.edge.settings.data_dir)
     with serving_edge_metrics(settings, measure_from_threads(harness.edge)):
@@ -101,6 +104,7 @@ async def test_F09_an_edge_tells_them_apart_from_its_players(harness: Harness):
     assert 'scoregate_verify_backlog{queue="urgent"} 0.0' in text
     assert "scoregate_unsealed_events 1.0" in text
     assert 'scoregate_webhook_undelivered{state="pending"} 2.0' in text
+    assert "scoregate_queues_late 1.0" in text
     assert 'scoregate_webhook_undelivered{state="dead"} 1.0' in text
     assert 'scoregate_request_seconds_count{route="/v1/boards/{board}/scores",status="2xx"}' in text
     assert 'scoregate_problems_total{type="not-found"}' in text
