@@ -141,6 +141,19 @@ async def test_an_appeal_is_made_listed_and_granted(desk: Desk):
     assert (await game.submission(asked)).question is None
 
 
+async def test_a_player_is_found_renamed_and_renamed_back(desk: Desk):
+    """By the beginning of the name; both answers say who did it."""
+    mara, (_, player) = await desk.moderator("mara"), await desk.player("Quill")
+    await desk.case(player, 310)
+    assert [player] == [found.player async for found in mara.players_named("QUI")]
+    assert ("Quill", "Fern") == (
+        (given := await mara.rename(player, "Quill", "Fern", "abusive")).was,
+        given.name,
+    )
+    assert "moderator:mara" == (await mara.undo_rename(player, "Fern")).undone_by
+    assert "Quill" == (await mara.player(player)).name
+
+
 async def test_a_player_is_read_banned_and_unbanned(desk: Desk):
     """The profile has the ban, and the board the player again."""
     mara, (_, chidi) = await desk.moderator("mara"), await desk.player("Chidi")

@@ -214,6 +214,30 @@ class Profile(Document):
 
 
 @dataclass(frozen=True, slots=True)
+class NamedPlayer(Document):
+    """A player who was found by name."""
+
+    player: str
+    name: str
+    created_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rename(Document):
+    """A name that a moderator gave to a player, and who took it back when, if anybody did."""
+
+    player: str
+    was: str
+    name: str
+    code: str
+    note: str
+    by: str
+    at: str
+    undone_by: str | None
+    undone_at: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class PlayedSubmission(Document):
     """A submission of a player, in brief. `meaning` says in words why it has its state."""
 

@@ -22,10 +22,12 @@ from .moderation_models import (
     Case,
     CaseHolding,
     Decided,
+    NamedPlayer,
     PlayedSubmission,
     Profile,
     QueueCounts,
     QueuedCase,
+    Rename,
     TrailEvent,
     TrailFile,
     WhoAmI,
@@ -219,6 +221,20 @@ class ModeratorClient(Connection):
     async def player(self, player: str) -> Profile:
         """Return a player, as far as your boards reach."""
         return Profile.from_json(await self._read(_player_path(player)))
+
+    def players_named(self, beginning: str) -> AsyncGenerator[NamedPlayer, None]:
+        """Yield the players on your boards whose names begin so; look-alikes and case make no difference."""
+        return self._all(NamedPlayer, "/players", "players", {"name": beginning})
+
+    async def rename(self, player: str, was: str, name: str | None, code: str, *, note: str = "") -> Rename:
+        """Give a player who is called `was` another name; None is the one of a player who chose none."""
+        new = {"was": was, "code": code, "note": note, **({} if name is None else {"name": name})}
+        return Rename.from_json(await self._write("POST", f"{_player_path(player)}/rename", new))
+
+    async def undo_rename(self, player: str, was: str) -> Rename:
+        """Give a player who is called `was` now the name of before the last rename."""
+        document = {"was": was}
+        return Rename.from_json(await self._write("POST", f"{_player_path(player)}/rename/undo", document))
 
     def submissions_of(self, player: str) -> AsyncGenerator[PlayedSubmission, None]:
         """Yield the submissions of a player on your boards, newest first."""
