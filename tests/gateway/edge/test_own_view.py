@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
@@ -115,6 +115,15 @@ async def views(reader: BoardReader, window: str, kind: RankKind) -> list[Any]:
     window_kind=st.sampled_from([WindowKind.ALLTIME, WindowKind.DAILY, WindowKind.WEEKLY]),
     day=st.integers(0, 1),
     later=st.booleans(),
+)
+@example(
+    runs=[("abe", 1, 0, 0), (OWN, 1, 0, 0), ("bob", 0, 0, 0), ("cyd", 0, 0, 0), ("dan", -1, 0, 0)],
+    rule=("best", "first"),
+    order="descending",
+    kind=RankKind.DENSE,
+    window_kind=WindowKind.ALLTIME,
+    day=0,
+    later=False,
 )
 def test_the_banned_see_what_they_would_and_others_see_them_nowhere(
     runs: list[tuple[str, int, int, int]],
