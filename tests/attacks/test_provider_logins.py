@@ -348,7 +348,8 @@ async def test_a_provider_that_does_not_answer_is_told_and_waited_for_briefly(
     elif fault in {"failing", "no object", "elsewhere"}:
         answer = await visitor.log_in(provider)
     else:
-        answer = await visitor.ask("POST", SIGN_IN)
+        async with asyncio.timeout(10):
+            answer = await visitor.ask("POST", SIGN_IN)
         assert 503 == (await visitor.ask("POST", SIGN_IN)).status
         assert 1 == provider.counts["document"]
     assert (503, False) == (answer.status, visitor.is_in)

@@ -138,7 +138,6 @@ class ProviderDocuments:
         self._calls += 1
         try:
             async with (
-                asyncio.timeout(TIMEOUT_S),
                 _session() as session,
                 session.request(method, url, allow_redirects=False, **how) as answer,
             ):
