@@ -66,6 +66,7 @@ class QueueFilters(TypedDict, total=False):
     build: str
     kind: str
     min_age_s: int
+    max_age_s: int
 
 
 class TrailFilters(TypedDict, total=False):
