@@ -9,10 +9,31 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from scoregate_client import ModeratorClient, ScoregateClient, ScoregateError
+from scoregate_client import (
+    ModeratorClient,
+    ScoregateClient,
+    ScoregateError,
+    batch_models,
+    figures,
+    moderation_models,
+    player_models,
+)
 
 from examples.arcade.players import play
 from gateway.edge.auth.moderators import ModeratorRole
+from gateway.edge.wire import (
+    moderation_bans,
+    moderation_batches,
+    moderation_decisions,
+    moderation_figures,
+    moderation_people,
+    moderation_players,
+    moderation_queue,
+    moderation_renames,
+    moderation_surroundings,
+    moderation_trail,
+    outcomes,
+)
 from gateway.runtime.settings import Settings
 from policies.vocabulary import Reason, State
 from tests.support import moderators
@@ -198,13 +219,122 @@ async def test_what_was_done_is_counted_listed_and_exported(desk: Desk):
     mara, (_, eitan) = await desk.moderator("mara"), await desk.player("Eitan")
     for score in (510, 520):
         await mara.reject((await mara.case(await desk.case(eitan, score))).submission, "tool-assisted")
-    figures = await mara.figures(board="arcade", since="2020-01-01T00:00:00Z")
+    found = await mara.figures(board="arcade", since="2020-01-01T00:00:00Z")
     assert (None, 2) == (
-        figures.decisions.agreement.share,
-        min(2, figures.decisions.made["rejected-by-moderator"]),
+        found.decisions.agreement.share,
+        min(2, found.decisions.made["rejected-by-moderator"]),
     )
-    assert figures.validators[0].modes["shadow"].held.honest >= 0
+    assert found.validators[0].modes["shadow"].held.honest >= 0
     done = [event async for event in mara.trail(player=eitan)]
     assert ["rejected-by-moderator"] * 2 == [event.reason for event in done]
     exported = await mara.trail_csv(player=eitan)
     assert (3, None) == (len(exported.content.splitlines()), exported.next)
+
+
+async def test_a_player_is_found_renamed_and_banned_unseen(desk: Desk):
+    """By the beginning of a name; a rename has a way back, and of a shadow ban the player reads nothing."""
+    mara, (game, fatima) = await desk.moderator("mara"), await desk.player("Fatima")
+    await desk.case(fatima, 610, state=State.PROMOTED, reason=Reason.ACCEPTED, findings=())
+    waiting = await desk.case(fatima, 615)
+    assert [fatima] == [found.player async for found in mara.players_named("fati")]
+    renamed = await mara.rename(fatima, "Fatima", "Player 7", "abusive", note="seen it")
+    assert ("Fatima", "Player 7", "mara") == (renamed.was, renamed.name, renamed.by.rpartition(":")[2])
+    assert (await mara.undo_rename(fatima, "Player 7")).undone_at is not None
+    ban = await mara.ban(fatima, "ban-2", "evasion", board="arcade", shadow=True)
+    profile = await mara.player(fatima)
+    assert ("Fatima", True, [waiting]) == (
+        profile.name,
+        profile.bans[0].shadow,
+        [case.submission for case in profile.cases],
+    )
+    await game.open_run("arcade", "arcade-1")
+    await mara.lift_ban(fatima, ban.ban)
+    assert ["arcade"] == [standing.board for standing in (await mara.player(fatima)).standings]
+
+
+async def test_views_of_the_queue_and_what_surrounds_a_case(desk: Desk):
+    """A view is saved, used and removed; a case says what may be decided, and its surroundings what was."""
+    mara, (_, goran) = await desk.moderator("mara"), await desk.player("Goran")
+    first, second = await desk.case(goran, 620), await desk.case(goran, 630)
+    [view] = await mara.save_view("goran", player=goran, min_age_s=1)
+    assert {first, second} == {case.submission async for case in mara.queue(**view.filters)}
+    assert ((view,), ()) == (await mara.views(), await mara.remove_view("goran"))
+    assert sum(age.cases for age in (await mara.counts()).ages) >= 2
+    case = await mara.case(first)
+    assert {"approve", "reject", "hold"} <= {each.decision for each in case.decisions}
+    await mara.approve(case.submission, "plausible", note="fine")
+    around = await mara.surroundings(second)
+    assert ([first], ["fine"]) == (
+        [other.submission for other in around.others],
+        [decision.detail["note"] for decision in around.decisions],
+    )
+
+
+async def test_an_admin_adds_changes_and_disables_people(desk: Desk):
+    """Each change names the account as it was read."""
+    admin = await desk.moderator("ada", ModeratorRole.ADMIN)
+    invitation = await admin.add_person("noor", {"arcade": "viewer"})
+    assert invitation.page.startswith("/console/invitations/")
+    read = await admin.person("noor")
+    changed = await admin.change_person(read, {"arcade": "senior"})
+    assert {"arcade": "senior"} == changed.grants
+    with pytest.raises(ScoregateError) as refusal:
+        await admin.disable_person(read)
+    assert "precondition-failed" == refusal.value.name
+    assert invitation.page != (await admin.invite_again(changed)).page
+    disabled = await admin.disable_person(await admin.person("noor"))
+    assert disabled.disabled_at is not None
+    assert (await admin.enable_person(disabled)).disabled_at is None
+    assert {"ada", "noor"} <= {person.moderator async for person in admin.people()}
+
+
+ANSWERS = {
+    outcomes.CaseFile: moderation_models.Case,
+    outcomes.HeldSubmission: moderation_models.HeldSubmission,
+    outcomes.FindingShown: moderation_models.Finding,
+    outcomes.EventShown: moderation_models.CaseEvent,
+    moderation_surroundings.CaseSurroundings: moderation_models.Surroundings,
+    moderation_surroundings.SimilarSubmission: moderation_models.SimilarSubmission,
+    moderation_surroundings.EarlierDecision: moderation_models.EarlierDecision,
+    moderation_queue.QueuedCase: moderation_models.QueuedCase,
+    moderation_queue.CaseHolding: moderation_models.CaseHolding,
+    moderation_queue.QueueCounts: moderation_models.QueueCounts,
+    moderation_queue.AgeCount: moderation_models.AgeCount,
+    moderation_queue.SavedView: moderation_models.SavedView,
+    moderation_decisions.Decided: moderation_models.Decided,
+    moderation_decisions.AnsweredCheckShown: moderation_models.AnsweredCheck,
+    moderation_decisions.PossibleDecision: moderation_models.PossibleDecision,
+    moderation_bans.BanShown: player_models.Ban,
+    moderation_renames.RenameShown: player_models.Rename,
+    moderation_players.PlayerProfile: player_models.Profile,
+    moderation_players.PlayerNamed: player_models.NamedPlayer,
+    moderation_players.OpenCase: player_models.OpenCase,
+    moderation_players.PlayedSubmission: player_models.PlayedSubmission,
+    moderation_people.WhoAmI: player_models.WhoAmI,
+    moderation_people.ModeratorShown: player_models.Person,
+    moderation_people.InvitationMade: player_models.Invitation,
+    moderation_batches.BatchShown: batch_models.Batch,
+    moderation_batches.BatchItemShown: batch_models.BatchItem,
+    moderation_trail.TrailEvent: batch_models.TrailEvent,
+    moderation_figures.Figures: figures.Figures,
+    moderation_figures.QueueAge: figures.QueueAge,
+    moderation_figures.DecisionFigures: figures.DecisionFigures,
+    moderation_figures.ThresholdShown: figures.Threshold,
+    moderation_figures.ValidatorFiguresShown: figures.ValidatorFigures,
+    moderation_figures.AnswersToChecks: figures.AnswersToChecks,
+}
+LEFT_OUT = {
+    "EventShown": {"policy", "rules_version"},
+    "WhoAmI": {"by", "csrf", "second_factor", "has_identity"},
+    "BatchShown": {"changed_at", "looked_at"},
+}
+"""What no program needs."""
+
+
+async def test_the_client_knows_every_field_of_the_gateways_answers():
+    """What moderators are told is in a field of the client's, or is left out by name."""
+    missing = {
+        answer.__name__: set(answer.model_fields) - set(read.__dataclass_fields__)
+        for answer, read in ANSWERS.items()
+    }
+    assert LEFT_OUT == {name: fields for name, fields in missing.items() if fields}

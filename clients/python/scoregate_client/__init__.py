@@ -1,5 +1,6 @@
 """The Python client of a Scoregate gateway."""
 
+from .batch_models import Batch, BatchItem, TrailEvent, TrailFile
 from .client import ScoregateClient, ServerClient
 from .errors import DamagedAsset, ScoregateError
 from .feed import FeedEvent
@@ -22,24 +23,17 @@ from .models import (
     Submission,
 )
 from .moderation_models import (
-    Ban,
-    Batch,
-    BatchItem,
     Case,
     CaseHolding,
     Decided,
     Finding,
-    NamedPlayer,
-    PlayedSubmission,
-    Profile,
     QueueCounts,
     QueuedCase,
-    Rename,
-    TrailEvent,
-    TrailFile,
-    WhoAmI,
+    SavedView,
+    Surroundings,
 )
 from .moderator import ModeratorClient
+from .player_models import Ban, Invitation, NamedPlayer, Person, PlayedSubmission, Profile, Rename, WhoAmI
 from .recording import encode_recording
 from .signing import sign_board_name
 
@@ -63,8 +57,10 @@ __all__ = [
     "FeedEvent",
     "Figures",
     "Finding",
+    "Invitation",
     "ModeratorClient",
     "NamedPlayer",
+    "Person",
     "PlayedSubmission",
     "Player",
     "Profile",
@@ -74,11 +70,13 @@ __all__ = [
     "Rename",
     "Reveal",
     "Run",
+    "SavedView",
     "ScoregateClient",
     "ScoregateError",
     "ServerClient",
     "StandingPage",
     "Submission",
+    "Surroundings",
     "TrailEvent",
     "TrailFile",
     "WhoAmI",

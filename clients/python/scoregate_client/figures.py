@@ -35,6 +35,15 @@ class QueueAge(Document):
     is_cut: bool
     oldest_s: int | None
     median_s: int | None
+    late: tuple[LateQueue, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LateQueue(Document):
+    """A board with a case that is older than its target, and since when."""
+
+    board: str
+    since: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +116,14 @@ class Threshold(Document):
 
 
 @dataclass(frozen=True, slots=True)
+class AnswersToChecks(Document):
+    """How often a moderator's answers to checks were what is known."""
+
+    moderator: str
+    agreement: Share
+
+
+@dataclass(frozen=True, slots=True)
 class Figures(Document):
     """Figures about the decisions from `since` to `until`. If `is_cut`, `since` is later than asked for."""
 
@@ -120,3 +137,4 @@ class Figures(Document):
     labelled: LabelledRuns
     validators: tuple[ValidatorFigures, ...]
     thresholds: tuple[Threshold, ...]
+    checks: tuple[AnswersToChecks, ...] = ()

@@ -1,4 +1,4 @@
-"""The gateway's answers to moderators. Times are RFC 3339, UTC."""
+"""The gateway's answers about cases. Times are RFC 3339, UTC."""
 
 from __future__ import annotations
 
@@ -7,16 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .documents import Document
-
-
-@dataclass(frozen=True, slots=True)
-class WhoAmI(Document):
-    """Whom the token acts for, with what role on which scope, until when."""
-
-    moderator: str
-    grants: Mapping[str, str]
-    players: tuple[str, ...]
-    expires_at: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +102,25 @@ class QueueCounts(Document):
     boards: Mapping[str, int]
     oldest_at: str | None
     is_capped: bool = False
+    ages: tuple[AgeCount, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AgeCount(Document):
+    """How many cases have waited for at least `at_least_s` and less than `under_s`, None for no end."""
+
+    at_least_s: int
+    under_s: int | None
+    cases: int
+    is_capped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SavedView(Document):
+    """Filters of the queue under a name."""
+
+    name: str
+    filters: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +152,7 @@ class Case(Document):
 
     `ranks` has the rank that it has, or would have after an approval, in each window. `codes` has the meaning
     of each reason code of each kind of decision, `templates` the messages by name.
+    `decisions` are those that you may make as it is; without any, `refusal` says why.
     """
 
     submission: HeldSubmission
@@ -154,8 +164,21 @@ class Case(Document):
     events: tuple[CaseEvent, ...]
     codes: Mapping[str, Mapping[str, str]]
     templates: Mapping[str, str]
+    is_waiting: bool
+    claim: CaseClaim | None
+    decisions: tuple[PossibleDecision, ...]
+    refusal: str | None
     playback: Mapping[str, Any] = field(default_factory=dict)
     recording_expired_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PossibleDecision(Document):
+    """A decision that you may make now, the codes that it takes, and what it would still need."""
+
+    decision: str
+    codes: tuple[str, ...]
+    missing: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,80 +192,29 @@ class Decided(Document):
     state: str
     etag: str
     missing: str | None = None
+    check: AnsweredCheck | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Ban(Document):
-    """A ban on a board, on a family, or, if both are None, everywhere.
+class AnsweredCheck(Document):
+    """What a check asked for: the decision that a colleague had made. Then the decision changed nothing.
 
-    `followed` is how many submissions were taken off, or came back after `lifted_at`; `is_settled` is false
-    while the gateway goes on with others.
+    `agreed` is None for an answer that was neither to approve nor to reject.
     """
 
-    ban: str
-    player: str
-    board: str | None
-    family: str | None
+    known: str
     code: str
-    note: str
-    message: str
     by: str
-    began_at: str
-    until: str | None
-    lifted_by: str | None
-    lifted_at: str | None
-    followed: int
-    is_settled: bool
+    agreed: bool | None
 
 
 @dataclass(frozen=True, slots=True)
-class Profile(Document):
-    """A player, as far as the moderator's boards reach.
-
-    `states`, `builds` and `boards` count the submissions among the newest 1,000; `is_whole` tells that there
-    are no others.
-    """
-
-    player: str
-    name: str | None
-    created_at: str | None
-    states: Mapping[str, int]
-    builds: Mapping[str, int]
-    boards: Mapping[str, int]
-    is_whole: bool
-    bans: tuple[Ban, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class NamedPlayer(Document):
-    """A player who was found by name."""
-
-    player: str
-    name: str
-    created_at: str
-
-
-@dataclass(frozen=True, slots=True)
-class Rename(Document):
-    """A name that a moderator gave to a player, and who took it back when, if anybody did."""
-
-    player: str
-    was: str
-    name: str
-    code: str
-    note: str
-    by: str
-    at: str
-    undone_by: str | None
-    undone_at: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class PlayedSubmission(Document):
-    """A submission of a player, in brief. `meaning` says in words why it has its state."""
+class SubmissionBeside(Document):
+    """Another submission, in brief. `meaning` says in words why it has its state."""
 
     submission: str
     board: str
+    player: str
     score: int
     build: str
     state: str
@@ -252,87 +224,49 @@ class PlayedSubmission(Document):
 
 
 @dataclass(frozen=True, slots=True)
-class BatchOnBoard(Document):
-    """How many submissions of a batch are on a board."""
+class SharedTrait(Document):
+    """What two recordings share: a finding's reason, and its value in `unit`."""
 
-    board: str
-    items: int
-
-
-@dataclass(frozen=True, slots=True)
-class PodiumChange(Document):
-    """A window of a board whose first three a batch would change."""
-
-    board: str
-    window: str
+    reason: str
+    meaning: str
+    value: float
+    unit: str
+    detail: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Batch(Document):
-    """A decision on many submissions, with what its preview says.
+class SimilarSubmission(SubmissionBeside):
+    """A submission that findings of the case name, and what it shares."""
 
-    `items` counts what was selected, `outcomes` what became of how many. `in_cases` counts the cases that a
-    colleague is in, `left_out` what is left as it is, by reason. `detail` says what is wrong, or is None.
-    """
-
-    batch: str
-    state: str
-    by: str
-    action: str
-    code: str
-    scopes: tuple[str, ...]
-    selection: Mapping[str, Any]
-    items: int
-    boards: tuple[BatchOnBoard, ...]
-    board_count: int
-    podiums: tuple[PodiumChange, ...]
-    podium_count: int
-    in_cases: int
-    left_out: Mapping[str, int]
-    outcomes: Mapping[str, int]
-    detail: str | None
-    created_at: str
-    expires_at: str | None
-    etag: str
-    note: str = ""
-    message: str | None = None
-    applied_by: str | None = None
-    reversed_by: str | None = None
+    name: str | None
+    has_same_recording: bool
+    shares: tuple[SharedTrait, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class BatchItem(Document):
-    """A submission of a batch: its newest event at the preview, and what the batch did, by which event."""
+class EarlierDecision(Document):
+    """A decision of a moderator, with what was written down."""
 
     submission: str
     board: str
-    player: str
-    newest_event: int
-    outcome: str
-    why: str | None
-    event: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class TrailEvent(Document):
-    """Something a moderator did: the event `seq` of the sealed log."""
-
-    seq: int
-    at: str
     moderator: str
+    state: str
     reason: str
     meaning: str
-    from_state: str
-    to_state: str
-    board: str | None
-    player: str | None
-    submission: str | None
     detail: Mapping[str, Any]
+    at: str
 
 
 @dataclass(frozen=True, slots=True)
-class TrailFile:
-    """Rows of the audit trail as CSV, and the cursor of the next file, None after the last."""
+class Surroundings(Document):
+    """What surrounds a case: what is like it, the player's other submissions, and decisions on all these.
 
-    content: bytes
-    next: str | None
+    `distribution` is of the board's entries, `beaten` how many of them the score beats or equals.
+    """
+
+    submission: str
+    distribution: Mapping[str, Any] | None
+    beaten: int | None
+    similar: tuple[SimilarSubmission, ...]
+    others: tuple[SubmissionBeside, ...]
+    decisions: tuple[EarlierDecision, ...]
