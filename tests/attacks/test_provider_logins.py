@@ -114,7 +114,7 @@ class Visitor:
 
 def where(answer: Answer) -> str:
     """Where a page leads by itself."""
-    [address] = re.findall(r'http-equiv="refresh" content="0; url=([^"]+)"', answer.raw.decode())
+    [address] = re.findall(r'http-equiv="refresh" content="0;url=([^"]+)"', answer.raw.decode())
     return unescape(address)
 
 
