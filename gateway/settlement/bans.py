@@ -33,7 +33,7 @@ from policies.loader import Board
 from policies.vocabulary import Reason, State
 from validators.judge import RULES_VERSION
 
-SLICE: Final = 250
+SLICE: Final = 100
 """Submissions of one transaction, which other writes wait for."""
 
 AGAIN_MS: Final = 30_000

@@ -41,7 +41,7 @@ from policies.vocabulary import Reason, State
 LIMIT: Final = 10_000
 """Most submissions that a moderator's batch selects."""
 
-SLICE: Final = 100
+SLICE: Final = 25
 """Items of one transaction, which other writes wait for."""
 
 MOST_UNFINISHED: Final = 20
