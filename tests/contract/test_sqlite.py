@@ -111,7 +111,9 @@ async def test_tables_are_strict(ledger: SqliteLedger, path: Path):
     )
     assert [] == [name for name, is_strict in strict if not is_strict]
     with closing(sqlite3.connect(path)) as connection, pytest.raises(sqlite3.IntegrityError):
-        connection.execute("INSERT INTO players VALUES ('ada', 'Ada', 'yesterday')")
+        connection.execute(
+            "INSERT INTO players (player, name, created_at_ms) VALUES ('ada', 'Ada', 'yesterday')"
+        )
 
 
 async def test_I18_a_full_disk_refuses_the_whole_group_and_leaves_nothing_half_written(path: Path):
