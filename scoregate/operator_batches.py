@@ -35,10 +35,7 @@ class BatchOperator:
         steps = BatchSteps(self.ledger, self.index, self.catalogue, clock=self.clock)
         while await steps.step(batch_id):
             pass
-        batch = await self.ledger.read(batches.batch(batch_id))
-        if batch is None:
-            raise SettingsError(f"there is no batch {batch_id}, or not any more; `batch list` shows them")
-        return batch
+        return await self._load(batch_id)
 
     async def apply(self, batch_id: str) -> Batch:
         """Apply a preview, or go on with it, and return the batch. Raises StateConflict."""
@@ -49,14 +46,20 @@ class BatchOperator:
         return await self.follow(batch_id)
 
     async def reverse(self, batch_id: str) -> Batch:
-        """Reverse what a batch did, and return the batch. Raises StateConflict."""
-        await self.follow(batch_id)
+        """Reverse what a batch did, which goes no further, and return the batch. Raises StateConflict."""
+        await self._load(batch_id)
         await self.ledger.write(reverse(batch_id, by=OPERATOR, now_ms=self.clock()))
         return await self.follow(batch_id)
 
     async def abandon(self, batch_id: str) -> None:
         """Let a preview go. Raises StateConflict."""
         await self.ledger.write(abandon(batch_id, now_ms=self.clock()))
+
+    async def _load(self, batch_id: str) -> Batch:
+        batch = await self.ledger.read(batches.batch(batch_id))
+        if batch is None:
+            raise SettingsError(f"there is no batch {batch_id}, or not any more; `batch list` shows them")
+        return batch
 
     async def items(self, batch_id: str) -> AsyncIterator[BatchItem]:
         """Yield the items of a batch, by board and in the order in which they were received."""

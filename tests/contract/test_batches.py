@@ -22,6 +22,7 @@ from policies.decision_codes import DecisionKind
 from policies.errors import CaseOvertaken, StateConflict
 from policies.loader import Board
 from policies.vocabulary import Reason, State
+from scoregate.operator_batches import BatchOperator
 from tests.support import boards
 from tests.support.banning import Bench, a_ban
 from tests.support.batching import MODERATOR, Boards, Desk, a_batch, decided, submitted
@@ -406,3 +407,23 @@ async def test_what_comes_while_a_batch_is_selected_is_not_in_it(
         await submitted(ledger, board, [("z", "zoe", 3)], to_state=State.PROMOTED)
         await desk.settled("one")
         assert {"a", "b"} == set(await desk.outcomes("one"))
+
+
+async def test_an_operator_who_reverses_a_batch_at_work_lets_it_go_no_further(
+    store: Store, board: Board, monkeypatch: pytest.MonkeyPatch
+):
+    """Only what it decided by then is decided back; the rest was never touched."""
+    monkeypatch.setattr(batches, "SLICE", 2)
+    monkeypatch.setattr(batch_steps, "SLICE", 2)
+    async with open_in(store) as ledger:
+        desk = Desk(ledger, {"tiny": board})
+        runs = [(f"run{at}", "ada", at) for at in range(6)]
+        await submitted(ledger, board, runs, to_state=State.PROMOTED)
+        preview = await desk.previewed(a_batch("one", DecisionKind.REVOKE))
+        await ledger.write(apply("one", version=preview.version, by=MODERATOR, now_ms=NOON_MS))
+        assert await desk.steps.step("one")
+        catalogue: Any = Boards({"tiny": board})
+        operator = BatchOperator(ledger, Nowhere(), catalogue, lambda: NOON_MS)
+        batch = await operator.reverse("one")
+        assert (BatchState.REVERSED, {"reversed": 2}) == (batch.state, batch.outcomes)
+        assert [(2,)] == await store.sql("SELECT count(*) FROM events WHERE to_state = 'revoked'")
