@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gateway.ledger import queries
+from gateway.ledger.moderation import late_queues
 from gateway.ledger.moderation.cases import (
     CaseKind,
     StoredCase,
@@ -64,6 +65,9 @@ async def keep_case(tx: Transaction, submission: StoredSubmission, decision: Dec
         due = _case_due(submission, await queries.history_of(submission.submission_id)(tx), decision.at_ms)
     if is_remark and case is not None and due is not None and case.kind is due.kind:
         await put_case(tx, _after_remark(case, due, decision))
+        if due.waits_until_ms < case.waits_until_ms:
+            ended = {"put_off_ms": case.waits_until_ms, "now_ms": decision.at_ms}
+            await late_queues.go_on(tx, case.submission_id, **ended)
         return
     if case is not None:
         await close_case(tx, submission.submission_id)

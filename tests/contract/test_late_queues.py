@@ -21,12 +21,17 @@ from gateway.ledger.moderation.cases import (
 )
 from gateway.ledger.moderation.late_queues import LateQueue, count_late, late_queues_of
 from gateway.runtime.clock import rfc3339
+from gateway.settlement.settle import Decision, _decide_all
 from gateway.steward import target_keeping
 from gateway.steward.target_keeping import TargetKeeper
-from policies.vocabulary import State
+from policies.choices import Operator
+from policies.fields import SortOrder
+from policies.vocabulary import Reason, State
+from tests.support.books import board_of
 from tests.support.ledger import NOON_MS, new_submission
 from tests.support.stores import Store, open_in
 
+TINY = board_of(Operator.BEST, SortOrder.DESCENDING)
 TARGET_MS = 60_000
 HOOK = Webhook("wh_1", "https://example.com/", b"s" * 32, ("*",), ("queue.late",), NOON_MS)
 
@@ -104,3 +109,19 @@ async def test_what_waits_for_its_player_is_not_late_and_no_check_is(
     monkeypatch.setattr(target_keeping, "SLICE", 2)
     assert [2, 2, 0] == [await keeper(ledger, 20 * TARGET_MS).step() for _ in range(3)]
     assert ["asked", "w0"] == sorted(submission for _, submission in await told(ledger))
+
+
+async def test_an_answer_ends_the_time_for_which_a_deadline_is_put_off(ledger: Ledger):
+    """The case was late but for the question, so it is late from the answer on, and not from the end of its time."""
+    await wait(ledger, "asked")
+    asked, answered = "moderator:mia", "player"
+    for actor, reason, detail, after_ms in (
+        (asked, Reason.QUESTION_ASKED, {"answer_by_ms": NOON_MS + 10 * TARGET_MS}, 0),
+        (answered, Reason.QUESTION_ANSWERED, {}, 2 * TARGET_MS),
+    ):
+        decision = Decision(
+            "asked", State.HELD, actor, reason, NOON_MS + after_ms, frozenset({State.HELD}), detail=detail
+        )
+        await ledger.write(_decide_all(TINY, [decision]))
+        assert 1 == await keeper(ledger, after_ms or TARGET_MS).step()
+    assert [(rfc3339(NOON_MS + 2 * TARGET_MS), "asked")] == await told(ledger)

@@ -53,6 +53,11 @@ _PUT_OFF = Query(
     .where(_t.submission_id == bindparam("submission"))
     .values(late_at_ms=bindparam("until_ms"))
 )
+_GO_ON = Query(
+    update(case_targets)
+    .where(_t.submission_id == bindparam("submission"), _t.late_at_ms == bindparam("put_off_ms"))
+    .values(late_at_ms=bindparam("until_ms"))
+)
 _NOTE = Query(
     update(case_targets)
     .where(_t.submission_id == bindparam("submission"))
@@ -88,6 +93,11 @@ class LateCase(NamedTuple):
 async def set_target(tx: Transaction, submission_id: str, target_ms: int) -> None:
     """Give a case its deadline, by the age (ms) that it may grow; one that has a deadline keeps it."""
     await tx.run(_SET, submission=submission_id, target_ms=target_ms)
+
+
+async def go_on(tx: Transaction, submission_id: str, *, put_off_ms: int, now_ms: int) -> None:
+    """Have the deadline of a case pass now that was put off to the end of a question, which is over."""
+    await tx.run(_GO_ON, submission=submission_id, put_off_ms=put_off_ms, until_ms=now_ms)
 
 
 async def end_target(tx: Transaction, submission_id: str) -> None:
