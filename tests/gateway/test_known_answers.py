@@ -142,7 +142,7 @@ class Desk(Books):
 
 
 async def test_what_stands_for_a_day_comes_again_to_somebody_else():
-    """As a held case of the reason that it had, once; it is nothing to who decided it, and counts in no age of the queue."""
+    """As a held case of the reason that it had, once; it is nothing to who decided it, and counts in the queue like a case."""
     desk = Desk()
     desk.hold("one", "two")
     desk.decide_as("mara", "one", "approve")
@@ -160,7 +160,7 @@ async def test_what_stands_for_a_day_comes_again_to_somebody_else():
     case = desk.case("one")
     assert case is not None
     assert ("held", "accepted") == (case.shown_kind, case.reason)
-    assert [] == desk.do(waiting_cases(ALL, None)).opened_at_ms
+    assert [desk.now_ms] * 2 == desk.do(waiting_cases(ALL, None)).opened_at_ms
     assert {"tiny": {"accepted": 2}} == desk.do(case_counts_of_labels())
     assert (2, 2) == (await check_cases(desk), await check_labels(desk))
     assert truth == desk.truth()

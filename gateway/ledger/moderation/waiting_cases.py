@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import bindparam, select
 
-from gateway.ledger.moderation.cases import CaseKind, case_counts_of_labels
+from gateway.ledger.moderation.cases import case_counts_of_labels
 from gateway.ledger.moderation.labels import EVERYTHING
 from gateway.ledger.schema import cases
 from gateway.ledger.transaction import Operation, Query, Transaction
@@ -16,7 +16,7 @@ MOST: Final = 10_000
 """Most cases that one read takes."""
 
 _c = cases.c
-_opened = select(_c.opened_at_ms, _c.kind).limit(bindparam("count"))
+_opened = select(_c.opened_at_ms).limit(bindparam("count"))
 _OF_LABEL = Query(_opened.where(_c.label == bindparam("label")).order_by(_c.opened_at_ms))
 _OF_BOARD = Query(_opened.where(_c.board == bindparam("board")))
 
@@ -35,7 +35,7 @@ class WaitingCases(NamedTuple):
 def waiting_cases(scopes: frozenset[str], board: str | None) -> Operation[WaitingCases]:
     """Return when the cases of these scopes began to wait; `board` alone, or a family, if it is named.
 
-    Checks are left out: nobody waits for them.
+    Checks are among them, as in the queue: a difference between the two would tell of them.
     """
 
     async def work(tx: Transaction) -> WaitingCases:
@@ -52,7 +52,7 @@ def waiting_cases(scopes: frozenset[str], board: str | None) -> Operation[Waitin
             count = max(1, MOST + 1 - len(opened))
             rows = await tx.rows(_OF_BOARD if is_board else _OF_LABEL, **named, count=count)
             knows_oldest = knows_oldest and not (is_board and len(rows) == count)
-            opened += [at_ms for at_ms, kind in rows if kind != CaseKind.CHECK]
+            opened += [at_ms for (at_ms,) in rows]
         oldest = min(opened) if opened and knows_oldest else None
         return WaitingCases(opened[:MOST], len(opened) > MOST, oldest)
 
