@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from gateway.edge.auth.moderators import ModeratorRole
+from gateway.edge.moderation import check_answers
 from policies.vocabulary import State
 from tests.attacks.test_moderation import a_held_run, decide, decide_on
 from tests.support.desk import all_drawn
@@ -75,7 +78,7 @@ async def test_M14_an_answer_tells_what_is_known_and_changes_nothing(harness: Ha
     for answer in answers:
         assert (200, "promoted", check) == (answer.status, answer.body["state"], answer.body["check"])
     assert answers[0].body == answers[1].body
-    assert "true" == answers[1].headers.get("Idempotent-Replayed", "true")
+    assert "true" == answers[1].headers["Idempotency-Replayed"]
     undo = {"If-Match": answers[0].headers["ETag"]}
     refused = await decide_on(harness, f"{path}/undo", noor, {"code": "mistake"}, **undo)
     assert (409, "state-conflict") == (refused.status, refused.problem)
@@ -107,3 +110,27 @@ async def test_M14_a_check_holds_up_no_real_decision(harness: Harness):
     assert 412 == late.status
     shown = (await harness.get(path, noor)).body["submission"]["state"]
     assert State.REVOKED == shown
+
+
+async def test_M14_the_same_answer_twice_at_once_is_taken_once_and_told_twice(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """The other one, which comes to a check that has just ended, is no conflict."""
+    run, noor = await a_held_run(harness), harness.moderator(name="noor")
+    await decide(harness, run, "approve", harness.moderator(), {"code": "plausible"})
+    await all_drawn(harness)
+    path = f"/v1/moderation/cases/{run.id}"
+    seen = {"If-Match": (await harness.get(path, noor)).headers["ETag"]}
+    take = check_answers.answer_check
+
+    def taken_twice(*facts: Any) -> Any:
+        async def work(tx: Any) -> Any:
+            await take(*facts)(tx)
+            return await take(*facts)(tx)
+
+        return work
+
+    monkeypatch.setattr(check_answers, "answer_check", taken_twice)
+    answer = await decide_on(harness, f"{path}/reject", noor, {"code": "impossible"}, **seen)
+    assert (200, False) == (answer.status, answer.body["check"]["agreed"])
+    assert "true" == answer.headers["Idempotency-Replayed"]

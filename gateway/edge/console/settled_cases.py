@@ -14,7 +14,9 @@ from gateway.edge.moderation.check_answers import check_shown, read_given
 from gateway.edge.wire.moderation_decisions import AnsweredCheckShown
 from gateway.ledger import queries
 from gateway.ledger.index_pages import names_of
+from gateway.ledger.moderation.cases import waiting_case
 from gateway.ledger.reads import ReadKind
+from gateway.settlement.known_answers import as_checked
 
 _MODERATOR = "moderator:"
 
@@ -47,6 +49,9 @@ async def settled_case(request: web.Request) -> SettledCase | None:
     if board is None:
         return None
     names = await edge.ledger.read(names_of([submission.player]), ReadKind.MODERATION)
+    waiting = await edge.ledger.read(waiting_case(submission_id), ReadKind.MODERATION)
+    if waiting is not None and waiting.hides_from(moderator.name):
+        submission = as_checked(submission, waiting)
     newest = (await edge.ledger.read(queries.history_of(submission_id), ReadKind.MODERATION))[-1]
     is_own = newest["actor"] == _MODERATOR + moderator.name and newest["from"] != newest["to"]
     given = None if is_own else await read_given(edge, submission, moderator)

@@ -19,7 +19,7 @@ from gateway.ledger.records import StoredSubmission
 from gateway.settlement.case_history import CaseHistory
 from gateway.settlement.known_answers import REASONS, answer_check, seen_before
 from policies.decision_codes import DecisionKind
-from policies.errors import StateConflict
+from policies.errors import CaseOvertaken, StateConflict
 from policies.loader import Board
 
 NOTHING_TO_UNDO: Final = "this case was a check: your decision changed nothing, and there is nothing to undo"
@@ -49,6 +49,8 @@ async def answer_of_check(
     by = Decider(moderator, board, submission.submission_id, seen, edge.clock(), is_check=True)
     request = by.request(decision_on(by, DecisionKind(detail["decision"]), detail))
     answered = await edge.ledger.write(answer_check(board, request))
+    if isinstance(answered, CaseOvertaken):
+        return None  # the check has ended since, perhaps by this same answer
     if isinstance(answered, StateConflict):
         raise refusal(answered)
     shown = _shown(answered.known, agreed=answered.has_agreed)

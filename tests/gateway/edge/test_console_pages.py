@@ -252,6 +252,9 @@ async def test_M14_who_answers_a_check_is_told_so_and_has_nothing_to_undo(harnes
         page = await ask(harness, "GET", f"/console/cases/{case}", jo)
         shown = [re.findall(r'action="(/console/cases/[^"]+)"', each.text) for each in (before, page)]
         assert shown[0] == shown[1]
+        beside = await ask(harness, "GET", f"/console/queue?settled={case}", jo)
+        line = re.search(r'class="settled".*?</p>', beside.text, re.DOTALL)[0]  # type: ignore[index]
+        assert ">Held<" in line
         kind = "hold" if form["code"] == "question" else "reject"
         answer = form | {"etag": f'"{version}"'}
         answered = await ask(harness, "POST", f"/console/cases/{case}/{kind}", jo, answer)
