@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote_plus, urlencode, urlsplit
 
 from aiohttp import web
 from joserfc import jwt
@@ -22,7 +22,7 @@ from pydantic import SecretStr
 from tests.support.ports import free_port
 
 CLIENT_ID = "scoregate-desk"
-CLIENT_SECRET = "a secret: of the client"
+CLIENT_SECRET = "a s\u00e9cret+/: of the client"
 
 
 def ec_key(kid: str) -> ECKey:
@@ -106,7 +106,7 @@ class SmallProvider:
         if self.token_answer is not None:
             return self.token_answer
         form = await request.post()
-        basic = base64.b64encode(f"{CLIENT_ID}:{CLIENT_SECRET}".encode()).decode()
+        basic = base64.b64encode(f"{CLIENT_ID}:{quote_plus(CLIENT_SECRET)}".encode()).decode()
         if request.headers.get("Authorization") != f"Basic {basic}":
             return web.json_response({"error": "invalid_client"}, status=401)
         asked = self._codes.pop(str(form.get("code")), None)

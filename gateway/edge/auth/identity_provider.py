@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
+from urllib.parse import quote_plus
 
 from authlib.oauth2.auth import ClientAuth
 from authlib.oauth2.rfc6749.parameters import prepare_grant_uri, prepare_token_request
@@ -110,7 +111,7 @@ class IdentityProvider:
         body = prepare_token_request(
             "authorization_code", code=code, redirect_uri=redirect, code_verifier=attempt.verifier
         )
-        client = ClientAuth(self._client_id, self._secret, self._method(endpoints))
+        client = self._client(endpoints)
         url, headers, body = client.prepare("POST", endpoints.token, {"Content-Type": _FORM}, body)
         status, answer = await self.documents.post(url, body, headers)
         token = answer.get("id_token")
@@ -120,10 +121,13 @@ class IdentityProvider:
             raise IdentityRefused("id_token")
         return token
 
-    def _method(self, endpoints: ProviderEndpoints) -> str:
+    def _client(self, endpoints: ProviderEndpoints) -> ClientAuth:
+        """Return what adds our id and secret to a request: encoded in a header (RFC 6749, section 2.3.1)."""
         if self._secret is None:
-            return "none"
-        return "client_secret_post" if endpoints.takes_secret_in_body else "client_secret_basic"
+            return ClientAuth(self._client_id, None, "none")
+        if endpoints.takes_secret_in_body:
+            return ClientAuth(self._client_id, self._secret, "client_secret_post")
+        return ClientAuth(quote_plus(self._client_id), quote_plus(self._secret), "client_secret_basic")
 
     async def _claims_of(self, token: str) -> jwt.Token:
         """Return what a token says whose signature holds, reading the keys again for one of a new key."""
