@@ -176,7 +176,7 @@ def entry_read(entry: Entry, position: RelativePosition) -> read_models.EntryRea
     return read_models.EntryRead(**entry_shown(entry).model_dump(), **_position_fields(position))
 
 
-def standing_read(standing: Standing, position: RelativePosition) -> read_models.EntryRead:
+def standing_read(standing: Standing | Entry, position: RelativePosition) -> read_models.EntryRead:
     """Return a standing below the ranks that its board keeps, with its position among all, as an answer."""
     assert standing.score is not None
     return read_models.EntryRead(

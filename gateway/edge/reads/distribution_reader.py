@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from gateway.edge.reads.board_reader import IS_AWAY, SOURCE, BoardReader, note_away
+from gateway.edge.reads.own_view import OwnReader
 from gateway.index.board_index import BoardIndex, Cut, Entry
 from gateway.index.windows.exact_distribution import ExactDistributions
 from gateway.index.windows.heads import Heads
@@ -77,15 +78,22 @@ class DistributionReader:
         from_ledger = distribution_of(self._index.ranking, window, scores, shares)
         return SourcedDistribution(*await self.reader.either(indexed, from_ledger, ReadKind.HEAVY))
 
-    async def below_head(self, window: str, player: str) -> tuple[Standing, RelativePosition] | None:
+    async def below_head(self, window: str, player: str) -> tuple[Standing | Entry, RelativePosition] | None:
         """Return the standing and position of a player below the index's head; None without one."""
+        standing = await self._standing_below(window, player)
+        if standing is None or standing.score is None:
+            return None
+        distribution, _, _, error = await self.of(window, [standing.score], [])
+        total = distribution.total + isinstance(self.reader, OwnReader)
+        share = percentile(total, distribution.better[0])
+        return standing, RelativePosition(total, share, None, error)
+
+    async def _standing_below(self, window: str, player: str) -> Standing | Entry | None:
+        if isinstance(self.reader, OwnReader) and self.reader.own.player == player:
+            return self.reader.own
         board = self._index.ranking.policy.board
         standings = await self.reader.ledger.read(standings_of(board, {window: [player]}), ReadKind.PAGES)
-        if not standings or standings[0].score is None:
-            return None
-        distribution, _, _, error = await self.of(window, [standings[0].score], [])
-        share = percentile(distribution.total, distribution.better[0])
-        return standings[0], RelativePosition(distribution.total, share, None, error)
+        return standings[0] if standings else None
 
     async def position_of(self, window: str, entry: Entry, kind: RankKind) -> tuple[RelativePosition, bool]:
         """Return an entry's position among all, and whether the index gave it."""

@@ -144,13 +144,18 @@ def own_entry(ranking: Ranking, standing: Standing) -> Entry:
 
 @dataclass(frozen=True, slots=True)
 class OwnReader(BoardReader):
-    """Reads a window as if it had one more entry. Every method raises LedgerUnavailable."""
+    """Reads a window as if it had one more entry. Every method raises LedgerUnavailable.
+
+    One below the head that the index keeps is counted and not shown, as others there.
+    """
 
     own: Entry
 
     async def page(self, window: str, start: Cut | int, count: int, kind: RankKind) -> SourcedPage:
         """Return at most `count` entries from a 0-based position, or behind or ahead of a place."""
         ahead, behind = await self._neighbours(window, 1, kind)
+        if _is_below_head(behind.page):
+            return _counted(await BoardReader.page(self, window, start, count, kind), behind)
         row = self._row(window, ahead.page, behind.page, kind)
         if isinstance(start, Cut):
             sourced = await BoardReader.page(self, window, start, count, kind)
@@ -162,6 +167,8 @@ class OwnReader(BoardReader):
         """Return a player's entry with `radius` neighbours on each side; nothing if the player has none."""
         is_own = player == self.own.player
         ahead, behind = await self._neighbours(window, max(1, radius if is_own else 1), kind)
+        if _is_below_head(behind.page):
+            return _counted(await BoardReader.around(self, window, player, radius, kind), behind)
         row = self._row(window, ahead.page, behind.page, kind)
         if is_own:
             joined = Page(
@@ -181,7 +188,7 @@ class OwnReader(BoardReader):
             for row in subset.entries
             if row.entry.player != own.player
         ]
-        rows += [SubsetEntry(own, page.entries[0].rank)] if is_in else []
+        rows += [SubsetEntry(own, entry.rank) for entry in page.entries if is_in]
         rows.sort(key=lambda row: row.entry.place)
         ranked = [replace(row, entry=replace(row.entry, rank=rank)) for rank, row in enumerate(rows, start=1)]
         return SubsetPage(len(ranked), tuple(ranked))
@@ -261,6 +268,16 @@ class InsertedRow:
         if self.kind is not RankKind.UNIQUE and (is_same or (self.kind is RankKind.DENSE and self.is_tied)):
             return entry
         return replace(entry, rank=entry.rank + 1)
+
+
+def _is_below_head(behind: Page) -> bool:
+    """Return whether no entry behind the place is known, though there are more than the known ones."""
+    return not behind.entries and behind.ahead < behind.total
+
+
+def _counted(sourced: SourcedPage, *read: SourcedPage) -> SourcedPage:
+    """Return a page of others with one entry more in the total."""
+    return _sourced(replace(sourced.page, total=sourced.page.total + 1), sourced, *read)
 
 
 def _begin(ahead: Page, behind: Page) -> int:

@@ -12,6 +12,7 @@ from gateway.index import keys
 from gateway.ledger import queries
 from gateway.runtime.settings import Settings
 from policies import model
+from tests.attacks.test_bans import ban
 from tests.support.attack import as_server, registered
 from tests.support.groups import by_server
 from tests.support.harness import Harness, free_port
@@ -90,6 +91,38 @@ async def test_below_the_top_players_have_their_names_and_whoever_is_gone_has_no
     assert 200 == removed.status, removed.raw
     absent = await harness.get("/v1/boards/vault/entries/p14")
     assert (404, False, PLAYERS - 1) == (absent.status, absent.body["ranked"], absent.body["total"])
+
+
+async def test_below_the_top_a_shadow_banned_player_has_no_rank_either(harness: Harness):
+    """They are counted, on no page, and found with an estimate; so are others, and all as before the ban."""
+    key, token = await fill(harness, is_sketched=False), await harness.new_player("Ada")
+    own = harness.edge.tokens.check(token, now_s=0).subject  # type: ignore[union-attr]
+    assert 202 == (await as_server(harness, key, {"operation": "o", "player": own, "score": 145})).status
+    while await harness.steward().keep_tails():
+        pass
+    names = (own, "p14", "p26", "nobody")
+    paths = [f"/v1/boards/vault/entries{rest}" for rest in ("", f"/{own}/around", f"?players={own},p26")]
+    paths += [f"/v1/boards/vault/entries/{name}" for name in names]
+
+    async def seen() -> tuple[list[Any], list[float]]:
+        answers = [await harness.get(path, token) for path in paths]
+        shares = [answer.body.get("percentile", 0.0) for answer in answers]
+        moving = ("percentile", "percentile_error", "next", "previous", "instance")
+        facts = [
+            (answer.status, answer.headers.get("Scoregate-Source"))
+            + tuple(item for item in answer.body.items() if item[0] not in moving)
+            for answer in answers
+        ]
+        return facts, shares
+
+    before, shares = await seen()
+    assert [200, 404, 200, 200, 200, 200, 404] == [status for status, *_ in before]
+    assert ("sketch", ("rank", None)) == before[3][1:3]
+    banned = await ban(harness, own, shadow=True, message="")
+    assert (201, 1) == (banned.status, banned.body["followed"])
+    after, shares_after = await seen()
+    assert before == after
+    assert shares == pytest.approx(shares_after, abs=100 * 2 / PLAYERS)
 
 
 async def test_percentiles_and_histogram_are_of_all(harness: Harness):
