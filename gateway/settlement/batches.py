@@ -28,8 +28,9 @@ from gateway.ledger.moderation.batches import (
 )
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.settlement.case_decisions import CaseRequest, decide_theirs
-from gateway.settlement.case_history import without_bans
+from gateway.settlement.case_history import UNDOES, without_bans
 from gateway.settlement.held_cases import MODERATOR
+from gateway.settlement.labelling import label_undo
 from gateway.settlement.settle import Decision, SettledDecision, decide, fold
 from gateway.settlement.undoing import inverse_from
 from gateway.shared_records import Change
@@ -363,7 +364,11 @@ async def _settle(
 ) -> SettledDecision | StateConflict:
     """Store a decision on an item: a moderator's only as far as it is theirs to make."""
     if not decision.actor.startswith(MODERATOR):
-        return await decide(tx, board, decision)
+        settled = await decide(tx, board, decision)
+        if isinstance(settled, SettledDecision) and (undone := decision.detail.get(UNDOES)):
+            history = await queries.history_of(decision.submission_id)(tx)
+            await label_undo(tx, history, undone, settled.seq)
+        return settled
     own_players = frozenset(batch.preview.get("not_players", ()))
     request = CaseRequest(decision, own_players, may_overrule=True)
     return await decide_theirs(tx, board, request, is_one_of_many=True)

@@ -17,6 +17,7 @@ from gateway.ledger.records import StoredSubmission
 from gateway.ledger.transaction import Transaction
 from gateway.runtime.telemetry import label_of
 from gateway.settlement.case_history import (
+    UNDOES,
     CaseEvent,
     CaseHistory,
     decided_reason,
@@ -40,14 +41,10 @@ async def label_decision(
 ) -> None:
     """Store the label of a decision whose event has this number, and mark the one that it overturns.
 
-    `history` has the events before it. An undo overturns what it undoes, lets what that had overturned stand
-    again, and says nothing of the run.
+    `history` has the events before it. An undo says nothing of the run.
     """
-    if undone := decision.detail.get("undoes"):
-        await overturn_label(tx, undone, by=seq)
-        before = [event for event in history if event["seq"] <= undone]
-        for contradicted in _contradicted(before[:-1], is_in_favour=decided_reason(before[-1]) in IN_FAVOUR):
-            await let_stand_again(tx, contradicted, by=undone)
+    if undone := decision.detail.get(UNDOES):
+        await label_undo(tx, history, undone, seq)
         return
     if decision.reason not in IN_FAVOUR | AGAINST:
         return
@@ -62,6 +59,14 @@ async def label_decision(
     }
     codes = moderation.codes_of(DecisionKind(decision.detail["decision"]))
     await add_label(tx, label_from(submission, history, event, codes.get(decision.detail["code"])))
+
+
+async def label_undo(tx: Transaction, history: CaseHistory, undone: int, seq: int) -> None:
+    """Mark the label of an undone decision as overturned, and let what that had overturned stand again."""
+    await overturn_label(tx, undone, by=seq)
+    before = [event for event in history if event["seq"] <= undone]
+    for contradicted in _contradicted(before[:-1], is_in_favour=decided_reason(before[-1]) in IN_FAVOUR):
+        await let_stand_again(tx, contradicted, by=undone)
 
 
 def label_from(
@@ -93,7 +98,7 @@ def overturned_in(history: CaseHistory) -> dict[int, int]:
     overturned: dict[int, int] = {}
     for at, event in enumerate(history):
         is_decision = event["actor"].startswith(MODERATOR)
-        if is_decision and (undone := event["detail"].get("undoes")):
+        if undone := event["detail"].get(UNDOES):  # an operator reverses what moderators decided, too
             overturned.setdefault(undone, event["seq"])
             overturned = {seq: by for seq, by in overturned.items() if by != undone}
         elif is_decision and decided_reason(event) in IN_FAVOUR | AGAINST:

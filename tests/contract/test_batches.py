@@ -15,6 +15,7 @@ from gateway.runtime import failpoints
 from gateway.runtime.failpoints import Point, Unforeseen
 from gateway.settlement import batch_steps, batches
 from gateway.settlement.batches import abandon, apply, begin, reverse
+from gateway.settlement.label_audit import check_labels
 from gateway.steward.batch_keeping import BatchKeeper
 from gateway.steward.failures import Failures
 from policies.choices import Operator
@@ -412,7 +413,7 @@ async def test_what_comes_while_a_batch_is_selected_is_not_in_it(
 async def test_an_operator_who_reverses_a_batch_at_work_lets_it_go_no_further(
     store: Store, board: Board, monkeypatch: pytest.MonkeyPatch
 ):
-    """Only what it decided by then is decided back; the rest was never touched."""
+    """Only what it decided by then is decided back, and its labels count no more; the rest was never touched."""
     monkeypatch.setattr(batches, "SLICE", 2)
     monkeypatch.setattr(batch_steps, "SLICE", 2)
     async with open_in(store) as ledger:
@@ -427,3 +428,5 @@ async def test_an_operator_who_reverses_a_batch_at_work_lets_it_go_no_further(
         batch = await operator.reverse("one")
         assert (BatchState.REVERSED, {"reversed": 2}) == (batch.state, batch.outcomes)
         assert [(2,)] == await store.sql("SELECT count(*) FROM events WHERE to_state = 'revoked'")
+        labels = await store.sql("SELECT count(*), count(overturned_by) FROM labels")
+        assert ([(2, 2)], 2) == (labels, await check_labels(ledger))
