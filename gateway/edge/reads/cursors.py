@@ -1,16 +1,14 @@
 """Cursors: where a page of a board ends or begins, as a text that a reader sends back to continue there.
 
 A cursor names the place of an entry, not its rank, so the entries behind it stay the same however many come
-or go ahead of it. It contains nothing that a page does not show, so it is authenticated but not encrypted.
-Each is valid for one board, window, kind of rank and rule of order, and has one spelling.
+or go ahead of it. Each is valid for one board, window, kind of rank and rule of order, and has one spelling.
 
-Lists of boards, families, windows and achievements have cursors too. Their tag also covers which list it is:
-none accepts a cursor of another.
+All other lists have cursors too. A place may be that of something passed over, which the reader may not see,
+so all cursors are sealed. The seal also covers which list it is: none accepts a cursor of another.
 """
 
 from __future__ import annotations
 
-import hmac
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +16,8 @@ from typing import Annotated, Any, Final, Literal
 
 import orjson
 from aiohttp import web
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 from pydantic import Field, TypeAdapter
 
 from gateway.edge.problems import Problem, ProblemType
@@ -51,8 +51,8 @@ Listed = Sequence[object]
 _FROM_THE_END: Final = Cut(BoardPlace(2**53, "z"), is_behind=False)
 """Ahead of a place that is behind every entry: the last page, for an offset beyond it."""
 
-_TAG_BYTES: Final = 16
-"""Half of the hash: a truncated HMAC should keep no less (RFC 2104, section 5)."""
+_BLOCK_BYTES: Final = 32
+"""Contents are padded to a multiple of it, since the length of a sealed name would tell something of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +65,21 @@ class Cursor:
 
 
 class Cursors:
-    """Writes cursors, and accepts only its own back: each ends with its HMAC-SHA256."""
+    """Writes cursors that nobody else can read, and accepts only its own back.
+
+    They are sealed by AES-SIV (RFC 5297), which needs no nonce: a place has the same cursor on all edges.
+    """
 
     def __init__(self, key: bytes) -> None:
         self._key = key
+        self._cipher = AESSIV(key)
 
     def text(self, board: Board, cursor: Cursor) -> str:
         """Return the text of a cursor of this board."""
         (order, member), is_behind, is_included = cursor.cut
         rule = board.ranking.rule
         form = (2, board.name, cursor.window, cursor.ranks.value, rule, order, member, is_behind, is_included)
-        return self.signed(orjson.dumps(form))
+        return self.sealed(orjson.dumps(form))
 
     def of(self, request: web.Request, board: Board) -> Cursor | None:
         """Return the cursor of the query.
@@ -108,7 +112,7 @@ class Cursors:
 
     def next_of(self, listed: Listed, place: Sequence[object] | None) -> str | None:
         """Return the cursor of the page of a list that goes on behind a place; None without one."""
-        return self.signed(orjson.dumps(place), orjson.dumps(listed)) if place else None
+        return self.sealed(orjson.dumps(place), orjson.dumps(listed)) if place else None
 
     def place_in(self, request: web.Request, listed: Listed, parameter: str = "cursor") -> list[Any] | None:
         """Return the place that `next_of` was given for this list; None if the query has no cursor.
@@ -129,15 +133,20 @@ class Cursors:
             raise _violation(detail) from None
         return place
 
-    def signed(self, content: bytes, of: bytes = b"") -> str:
-        """Return `content` with a tag, as text. The tag covers `of` too, which the text does not contain."""
-        return urlsafe_b64encode(content + self._tag(of + content)).rstrip(b"=").decode()
+    def sealed(self, content: bytes, of: bytes = b"") -> str:
+        """Return JSON as a sealed text. The seal covers `of` too, which the text does not contain."""
+        padded = content.ljust(-(-len(content) // _BLOCK_BYTES) * _BLOCK_BYTES)
+        return _text_of(self._cipher.encrypt(padded, [of]))
 
     def content_of(self, text: str, of: bytes = b"") -> bytes:
-        """Return the content of a text from `signed`, with the same `of`. Raises ValueError for any other."""
-        content = urlsafe_b64decode(text + "=" * (-len(text) % 4))[:-_TAG_BYTES]
-        if not hmac.compare_digest(self.signed(content, of).encode(), text.encode()):
-            raise ValueError("this cursor was never issued")
+        """Return the JSON of a text from `sealed`, with the same `of`. Raises ValueError for any other."""
+        sealed = urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        try:
+            content = self._cipher.decrypt(sealed, [of])
+        except InvalidTag:
+            raise ValueError("this cursor was never issued") from None
+        if _text_of(sealed) != text:
+            raise ValueError("this cursor was spelt otherwise")
         return content
 
     def _parsed(self, text: str, board: Board) -> Cursor:
@@ -153,8 +162,9 @@ class Cursors:
             raise _violation(f"cursor: {detail}")
         return cursor
 
-    def _tag(self, content: bytes) -> bytes:
-        return hmac.digest(self._key, content, "sha256")[:_TAG_BYTES]
+
+def _text_of(sealed: bytes) -> str:
+    return urlsafe_b64encode(sealed).rstrip(b"=").decode()
 
 
 def _cuts_beside(page: Page, cut: Cut | None) -> tuple[Cut | None, Cut | None]:

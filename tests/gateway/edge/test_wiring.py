@@ -126,7 +126,7 @@ async def test_a_build_that_is_blocked_is_so_from_the_first_request_on(settings:
 
 
 async def test_no_two_purposes_share_a_key(settings: Settings):
-    """Who gets a cursor or a name of an address signed has no token by it, nor the key of a run."""
+    """Who gets a cursor sealed or an address hashed has no token by it, nor the key of a run."""
     async with open_edge(settings) as edge:
         keys = [edge.cursors._key, edge.addresses._key, edge.tokens._key.raw_value, edge.tickets.key("token")]
     assert len(keys) == len(set(keys))
