@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from gateway.edge.auth.moderators import ModeratorRole
 from gateway.ledger.moderation.account_rows import Act
 from gateway.ledger.moderation.accounts import change_account, disable_account
+from gateway.ledger.players import player_names
 from gateway.runtime.settings import Settings
 from tests.attacks.test_bans import SEEN
 from tests.attacks.test_moderated_players import held_runs
@@ -160,7 +162,9 @@ async def test_players_are_found_by_the_beginnings_of_their_names(harness: Harne
     assert [(422, "schema-violation")] * 2 == [told(foreign), told(long)]
 
 
-async def test_M02_a_search_finds_who_has_played_on_the_boards_of_the_moderator(harness: Harness):
+async def test_M02_a_search_finds_who_has_played_on_the_boards_of_the_moderator(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
     """As a profile shows them: nobody learns from a search who plays elsewhere."""
     sprint, *_ = await held_runs(harness, "sprint")
     await held_runs(harness, "other")
@@ -168,6 +172,15 @@ async def test_M02_a_search_finds_who_has_played_on_the_boards_of_the_moderator(
     assert {"sprint": 1, "other": 1, "lap": 0, "*": 2} == {scope: len(names) for scope, names in seen.items()}
     answer = await harness.get(f"{PLAYERS}?name=a", harness.moderator("sprint"))
     assert [sprint.player] == [each["player"] for each in answer.body["players"]]
+    monkeypatch.setattr(player_names, "LOOKED_AT", 1)
+    path, elsewhere = f"{PLAYERS}?name=ada", harness.moderator("lap")
+    first = (await harness.get(path, elsewhere)).body
+    assert [] == first["players"]
+    told = base64.urlsafe_b64decode(first["next"] + "==")
+    assert not any(part in told for part in (b"ada", sprint.player.encode())), "nor from a cursor"
+    second = (await harness.get(f"{path}&cursor={first['next']}", elsewhere)).body
+    assert second["next"] not in {None, first["next"]}
+    assert (await harness.get(f"{path}&cursor={second['next']}", elsewhere)).body["next"] is None
 
 
 async def test_a_profile_has_standings_cases_and_decisions_of_the_boards_of_the_moderator(harness: Harness):

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from gateway.edge.auth.moderators import ModeratorRole
+from gateway.ledger.moderation.account_rows import Act
+from gateway.ledger.moderation.accounts import change_account
 from gateway.ledger.players import addresses
 from gateway.ledger.players.addresses import AGAIN_MS, FORGOTTEN, KEPT, note_addresses
 from gateway.runtime.settings import Settings
@@ -55,6 +57,13 @@ async def test_M02_a_profile_names_who_shares_an_address_on_the_boards_of_the_mo
         [[alone], [of_bob]] = [await seen(harness, run.player, harness.moderator()) for run in (ida, bob)]
         assert ([], True) == (alone["players"], alone["address"] != of_bob["address"])
         assert await seen(harness, ada.player, harness.moderator(role=ModeratorRole.VIEWER)) is None
+        mixed, act = harness.moderator(name="moe"), Act("operator", harness.clock())
+        grants = {"sprint": "viewer", "other": "senior"}
+        await harness.edge.ledger.write(change_account("moe", act, grants=grants, players=[]))
+        assert await seen(harness, bob.player, mixed) is None
+        assert [["Eve"]] == [
+            [each["name"] for each in shown["players"]] for shown in await seen(harness, ada.player, mixed)
+        ]
         told = (await harness.get(f"/v1/moderation/players/{ida.player}", harness.moderator())).raw.decode()
         assert "198.51.100" not in told + str(rows(proxied.ledger_path, STORED))
 

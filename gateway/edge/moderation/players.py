@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from aiohttp import web
@@ -109,7 +109,7 @@ async def profile_of(edge: Edge, moderator: Moderator, player: str) -> PlayerPro
         is_whole=runs.before is None,
         standings=await _standings(edge, moderator, player, list(boards)),
         **await _judged(edge, scopes, player, checks),
-        addresses=await _addresses(edge, moderator, player),
+        addresses=await _addresses(edge, moderator, player, boards),
         renames=await renames_shown(edge, player),
         bans=bans,
     )
@@ -148,11 +148,17 @@ async def _judged(
     }
 
 
-async def _addresses(edge: Edge, moderator: Moderator, player: str) -> list[AddressShown] | None:
-    """Return where a player submitted from, and who else on the boards that the moderator decides on."""
-    scopes = moderator.scopes(Ability.DECIDE)
-    if not scopes or not edge.settings.address_days:
+async def _addresses(
+    edge: Edge, moderator: Moderator, player: str, boards: Iterable[str]
+) -> list[AddressShown] | None:
+    """Return where a player submitted from, and who else on the boards that the moderator decides on.
+
+    None if the player's are not among these.
+    """
+    is_theirs = any(moderator.may(Ability.DECIDE, board) for board in boards)
+    if not is_theirs or not edge.settings.address_days:
         return None
+    scopes = moderator.scopes(Ability.DECIDE)
     shared = await edge.ledger.read(shared_addresses(player, scopes), ReadKind.MODERATION)
     return [
         AddressShown(

@@ -84,7 +84,8 @@ class PlayerProfile(Answer):
     are no others. `name` and `created_at` are null for a player whom a studio's own tokens made.
     `standings` are the entries in the longest window of each of up to 100 of these boards, `cases` up to 20
     that wait, the first of the queue, and `decisions` the newest 20 of moderators on the newest 200
-    submissions. `renames` are the newest 20. `addresses` are null for a viewer, and where none are kept.
+    submissions. `renames` are the newest 20. `addresses` are null for who decides on none of these boards,
+    and where none are kept.
     """
 
     player: PlayerId
