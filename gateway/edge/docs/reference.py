@@ -20,6 +20,8 @@ from gateway.edge.docs.drawing import environment
 from gateway.edge.docs.first_submission import AUTHORITY, BOARD, BUILD
 from gateway.edge.docs.openapi import common_refusals
 from gateway.edge.docs.sections import (
+    ABOUT_PLAYERS,
+    ANSWERS_ABOUT_PLAYERS,
     ANSWERS_TO_MODERATORS,
     OVERVIEW,
     SHARED_PAGES,
@@ -103,19 +105,23 @@ def _page_of(by_page: Mapping[str, set[str]], model: str) -> str:
 
 
 def _models_by_page(document: dict[str, Any]) -> dict[str, set[str]]:
-    """Return the models of requests' bodies, and those of the answers that are not for moderators alone."""
+    """Return the models of requests' bodies, and of answers but for those to moderators about no player."""
     operations = {
         path: list(operations_of_path.values()) for path, operations_of_path in document["paths"].items()
     }
     bodies = [operation.get("requestBody", {}) for each in operations.values() for operation in each]
-    answers = [
-        operation["responses"]
-        for path, each in operations.items()
-        for operation in each
-        if not path.startswith("/v1/moderation/")
-    ]
+    answers, about_players = list[Any](), list[Any]()
+    for path, each in operations.items():
+        if not path.startswith("/v1/moderation/"):
+            answers += [operation["responses"] for operation in each]
+        elif path.startswith(ABOUT_PLAYERS):
+            about_players += [operation["responses"] for operation in each]
     schemas = document["components"]["schemas"]
-    return {"bodies": _models_within(bodies, schemas), "answers": _models_within(answers, schemas)}
+    return {
+        "bodies": _models_within(bodies, schemas),
+        "answers": _models_within(answers, schemas),
+        ANSWERS_ABOUT_PLAYERS: _models_within(about_players, schemas),
+    }
 
 
 def _models_within(nodes: list[Any], schemas: Mapping[str, Any]) -> set[str]:

@@ -14,15 +14,18 @@ from gateway.runtime.settings import bundled_policies
 OVERVIEW: Final = "/docs"
 """The page that leads to the others."""
 
+ANSWERS_ABOUT_PLAYERS: Final = "answers-about-players"
 ANSWERS_TO_MODERATORS: Final = "answers-to-moderators"
 
-SHARED_PAGES: Final = ("refusals", "bodies", "answers", ANSWERS_TO_MODERATORS)
+SHARED_PAGES: Final = ("refusals", "bodies", "answers", ANSWERS_ABOUT_PLAYERS, ANSWERS_TO_MODERATORS)
 """Pages of the refusals, the bodies and the answers of all routes."""
 
 _ACCESS: Final = frozenset(
     {"invitations", "password", "people", "second-factor", "session", "sessions", "tokens"}
 )
 """The parts of `/v1/moderation/` that are about who may do what, and not about submissions or players."""
+
+ABOUT_PLAYERS: Final = "/v1/moderation/players"
 
 _NOT_IN_SLUGS: Final = re.compile(r"[^a-z0-9]+")
 
@@ -80,5 +83,7 @@ def _title_of(route: Route) -> str:
     if route.caller is Caller.SERVER:
         return "Trusted servers"
     if route.caller is Caller.MODERATOR or route.path.startswith("/v1/moderation/"):
+        if route.path.startswith(ABOUT_PLAYERS):
+            return "Moderated players"
         return "Moderators" if route.path.split("/")[3] in _ACCESS else "Moderation"
     return "Boards" if route.path.startswith("/v1/") else "Operation"
