@@ -110,6 +110,33 @@ async def test_whoever_asks_for_the_next_case_has_few_looked_at(
     assert others[2 * FEW] == (await offered(ledger, ANA))[0]
 
 
+class NotedReads:
+    """A transaction that notes how many statements it was asked for."""
+
+    def __init__(self, tx: Any) -> None:
+        self.tx, self.count = tx, 0
+
+    async def rows(self, query: Any, **values: Any) -> Any:
+        self.count += 1
+        return await self.tx.rows(query, **values)
+
+
+async def test_counts_by_age_take_no_statement_for_each_policy_file(ledger: Ledger):
+    """A page that follows the queue counts again after each change."""
+    labels = [f"file{number}" for number in range(12)]
+    await asyncio.gather(
+        *(ledger.append(new_submission(f"of-{name}", board=name, state=State.HELD)) for name in labels)
+    )
+
+    async def noted(tx: Any) -> tuple[int, list[int]]:
+        noting: Any = NotedReads(tx)
+        counted = await queue.count_queue(ALL, now_ms=NOON_MS)(noting)
+        return noting.count, counted.ages
+
+    count, ages = await ledger.read(noted)
+    assert ([12, 0, 0, 0], True) == (ages, count < 2 * len(labels))
+
+
 async def test_a_case_is_there_while_its_submission_is_held(ledger: Ledger, board: Board):
     """Held as it came, or by a worker; gone with the decision, and back with the next hold. The counts follow."""
     await asyncio.gather(

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import bindparam, func, select, tuple_
 
+from gateway.ledger.index_pages import fetch_listed, is_listed
 from gateway.ledger.moderation.cases import CASE, CaseKind, StoredCase, case_counts_of_labels, case_from
 from gateway.ledger.moderation.claims import EVERYTHING, Claimant, is_free, passed_by, reaches
 from gateway.ledger.schema import Int64, cases
@@ -42,7 +43,7 @@ _AGED = Query(
     select(func.count()).select_from(
         select(_c.opened_at_ms)
         .where(
-            _c.label == bindparam("label"),
+            is_listed(_c.label),
             _c.opened_at_ms > bindparam("after_ms", type_=Int64),
             _c.opened_at_ms <= bindparam("upto_ms", type_=Int64),
         )
@@ -164,7 +165,7 @@ AGES: Final = (
 """The ages by which cases are counted."""
 
 AGED: Final = 1_000
-"""Most cases of one age, and of one policy file, that are counted: one more says that there are more."""
+"""Most cases of one age that are counted: one more says that there are more."""
 
 
 class CountedQueue(NamedTuple):
@@ -203,14 +204,10 @@ def count_queue(scopes: frozenset[str], *, now_ms: int) -> Operation[CountedQueu
 
 
 async def _count_aged(tx: Transaction, labels: Sequence[str], opened: tuple[int, int]) -> int:
-    """Count cases of these policy files that were opened in a span of time, but not far beyond AGED."""
-    total, (after_ms, upto_ms) = 0, opened
-    for label in labels:
-        if total <= AGED:
-            values = {"label": label, "after_ms": after_ms, "upto_ms": upto_ms, "count": AGED + 1}
-            [[count]] = await tx.rows(_AGED, **values)
-            total += int(count)
-    return total
+    """Count cases of these policy files that were opened in a span of time, and not all of very many."""
+    after_ms, upto_ms = opened
+    found = await fetch_listed(tx, _AGED, labels, after_ms=after_ms, upto_ms=upto_ms, count=AGED + 1)
+    return sum(int(count) for [count] in found)
 
 
 async def _walk(
