@@ -16,6 +16,7 @@ from sqlalchemy import insert
 
 from gateway.ledger import queries
 from gateway.ledger.derived import log
+from gateway.ledger.moderation.batches import BATCH
 from gateway.ledger.moderation.cases import (
     CaseKind,
     StoredCase,
@@ -112,7 +113,8 @@ async def _check_of(tx: Transaction, label: DecisionLabel, *, now_ms: int) -> St
 async def _before(tx: Transaction, label: DecisionLabel, submission: StoredSubmission) -> CaseHistory | None:
     """Return the events before a decision on a held submission that stands as it left it; None of others.
 
-    Nor may anything have happened since, or another moderator have been in the case before.
+    Nor may anything have happened since, another moderator have been in the case before, or a batch have
+    decided: its items, which moderators read, name what it decided.
     """
     is_answer = label.known_seq is not None or label.overturned_by is not None
     stands = (submission.state, submission.reason) == (_KNOWN.get(label.reason), label.reason)
@@ -121,7 +123,7 @@ async def _before(tx: Transaction, label: DecisionLabel, submission: StoredSubmi
     history = await queries.history_of(label.submission_id)(tx)
     before = seen_before(history, label.seq)
     is_only = not any(event["actor"].startswith(MODERATOR) for event in before)
-    is_newest = history[-1]["seq"] == label.seq
+    is_newest = history[-1]["seq"] == label.seq and BATCH not in history[-1]["detail"]
     return before if is_newest and is_only and before and before[-1]["to"] == State.HELD else None
 
 

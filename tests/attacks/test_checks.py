@@ -30,6 +30,8 @@ async def read(harness: Harness, run: Any, token: str) -> dict[str, Any]:
         "player": player,
         "submissions": f"{player}/submissions",
         "trail": f"/v1/moderation/trail?player={run.player}",
+        "first of the trail": f"/v1/moderation/trail?player={run.player}&limit=1",
+        "state": f"/v1/submissions/{run.id}",
     }
     told = {name: (await harness.get(path, token)).body for name, path in paths.items()}
     for each in told["queue"]["cases"]:
@@ -46,7 +48,8 @@ async def test_M14_a_check_reads_as_the_case_that_it_was(harness: Harness):
     """Whoever reads it as queue, case, surroundings, player or trail; the player and the one who decided see what is."""
     run, noor = await a_held_run(harness), harness.moderator(name="noor")
     before = await read(harness, run, noor)
-    assert 200 == (await decide(harness, run, "reject", harness.moderator(), {"code": "impossible"})).status
+    body = {"code": "impossible", "message": "tools"}
+    assert 200 == (await decide(harness, run, "reject", harness.moderator(), body)).status
     players = (await harness.get(f"/v1/submissions/{run.id}", run.token)).body
     decided = await read(harness, run, noor)
     assert decided != before

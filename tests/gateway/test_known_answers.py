@@ -85,8 +85,10 @@ class Desk(Books):
         )  # fmt: skip
         return CaseRequest(decision, frozenset({by}), may_overrule=True)
 
-    def decide_as(self, by: str, name: str, kind: str) -> None:
-        outcome, _ = self.do(decide_on_case(self.board, self.asked(name, kind, by)))
+    def decide_as(self, by: str, name: str, kind: str, **detail: str) -> None:
+        asked = self.asked(name, kind, by)
+        decision = replace(asked.decision, detail={**asked.decision.detail, **detail})
+        outcome, _ = self.do(decide_on_case(self.board, replace(asked, decision=decision)))
         assert isinstance(outcome, DecidedCase), outcome
 
     def happen(self, name: str, state: State, reason: Reason, actor: str = "player") -> None:
@@ -229,6 +231,15 @@ async def test_a_case_that_a_colleague_asked_about_is_no_check():
     desk.happen("run", State.HELD, Reason.QUESTION_ASKED, "moderator:noor")
     desk.decide_as("mara", "run", "approve")
     assert [] == await desk.a_day_later()
+
+
+async def test_a_decision_of_a_batch_is_no_check():
+    """Who has the check would find the run, and what was decided, among the items of the batch."""
+    desk = Desk()
+    desk.hold("run", "other")
+    desk.decide_as("mara", "run", "approve", batch="b1")
+    desk.decide_as("mara", "other", "approve")
+    assert ["other"] == await desk.a_day_later()
 
 
 async def test_few_checks_are_open_at_once_and_those_that_nobody_takes_end():

@@ -10,7 +10,6 @@ from gateway.edge.context import Edge
 from gateway.ledger.moderation.cases import StoredCase
 from gateway.ledger.moderation.checks import checks_hidden_from
 from gateway.ledger.moderation.surroundings import PastDecision
-from gateway.ledger.moderation.trail import TrailRow
 from gateway.ledger.reads import ReadKind
 from policies.vocabulary import State
 
@@ -49,9 +48,9 @@ def decisions_shown(rows: Sequence[PastDecision], checks: Mapping[str, StoredCas
     return [row for row in rows if not _is_hidden(row.submission_id, row.seq, checks)]
 
 
-def events_shown(rows: Sequence[TrailRow], checks: Mapping[str, StoredCase]) -> list[TrailRow]:
-    """Return events of the trail without those that a check hides."""
-    return [row for row in rows if not _is_hidden(row["submission_id"], row["seq"], checks)]
+def first_hidden(checks: Mapping[str, StoredCase]) -> dict[str, int]:
+    """Return the first event of each submission that its check hides; it hides all later ones, too."""
+    return {submission_id: case.known_seq for submission_id, case in checks.items()}
 
 
 def _is_hidden(submission_id: str, seq: int, checks: Mapping[str, StoredCase]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import astuple
 from typing import Final
 
@@ -11,7 +12,7 @@ from gateway.edge.auth.moderators import Ability, Moderator
 from gateway.edge.context import EDGE
 from gateway.edge.http.request import moderator_of, whole_number
 from gateway.edge.http.responses import json_response
-from gateway.edge.moderation.hidden_checks import events_shown, hidden_checks
+from gateway.edge.moderation.hidden_checks import first_hidden, hidden_checks
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire.moderation_trail import TrailEvent, TrailPageShown
 from gateway.ledger.moderation import trail_file
@@ -45,9 +46,9 @@ async def trail_shown(request: web.Request, *, count: int) -> TrailPageShown:
     Raises `schema-violation`, and as `moderator_of`.
     """
     moderator = await moderator_of(request, Ability.READ, _board_asked(request))
-    page, following = await _page(request, moderator, count)
-    checks = await hidden_checks(request.app[EDGE], moderator)
-    events = [_shown(event) for event in events_shown(page.events, checks)]
+    hidden = first_hidden(await hidden_checks(request.app[EDGE], moderator))
+    page, following = await _page(request, moderator, count, hidden)
+    events = [_shown(event) for event in page.events]
     return TrailPageShown(events=events, next=following)
 
 
@@ -57,7 +58,8 @@ async def export_trail(request: web.Request) -> web.Response:
     A `Link` to the next file follows if there is more. Each row can be compared with the seals.
     """
     moderator = await moderator_of(request, Ability.OVERRULE, _board_asked(request))
-    page, following = await _page(request, moderator, whole_number(request, "limit", 1_000, 1, ROWS_LIMIT))
+    count = whole_number(request, "limit", 1_000, 1, ROWS_LIMIT)
+    page, following = await _page(request, moderator, count, {})
     headers = {"Content-Type": _CSV, "Content-Disposition": 'attachment; filename="audit-trail.csv"'}
     if following:
         url = request.rel_url.update_query(cursor=following)
@@ -69,7 +71,9 @@ def _board_asked(request: web.Request) -> str | None:
     return request.query.get("board")
 
 
-async def _page(request: web.Request, moderator: Moderator, count: int) -> tuple[TrailPage, str | None]:
+async def _page(
+    request: web.Request, moderator: Moderator, count: int, hidden: Mapping[str, int]
+) -> tuple[TrailPage, str | None]:
     """Return the page of the query, and the cursor of the one behind it."""
     edge, query = request.app[EDGE], request.query
     wanted = TrailFilter(
@@ -84,7 +88,8 @@ async def _page(request: web.Request, moderator: Moderator, count: int) -> tuple
     listed = ("trail", sorted(wanted.scopes), *astuple(wanted)[1:])
     place = edge.cursors.place_in(request, listed)
     before = place[0] if place else _NEWEST
-    page = await edge.ledger.read(trail_page(wanted, before=before, count=count), ReadKind.MODERATION)
+    reading = trail_page(wanted, before=before, count=count, hidden=hidden)
+    page = await edge.ledger.read(reading, ReadKind.MODERATION)
     following = None if page.before is None else (page.before,)
     return page, edge.cursors.next_of(listed, following)
 

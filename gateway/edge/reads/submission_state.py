@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
 from aiohttp import web
 
 from gateway.edge.auth.moderator_credentials import has_credential
-from gateway.edge.auth.moderators import Ability
+from gateway.edge.auth.moderators import Ability, Moderator
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.request import moderator_credential, player_of
 from gateway.edge.http.responses import (
@@ -25,6 +24,8 @@ from gateway.edge.wire.moderation_decisions import AppealShown, QuestionShown
 from gateway.ledger import queries
 from gateway.ledger.judgement import reveals
 from gateway.ledger.moderation.bans import bans_of, is_shadow
+from gateway.ledger.moderation.cases import StoredCase
+from gateway.ledger.moderation.checks import check_hidden_from
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.records import StoredSubmission
 from gateway.runtime.clock import rfc3339
@@ -38,6 +39,7 @@ from gateway.settlement.case_history import (
     reason_without_bans,
     without_bans,
 )
+from gateway.settlement.known_answers import as_checked, seen_before
 from policies.loader import Board
 from policies.vocabulary import Reason, State
 
@@ -51,19 +53,30 @@ _TOLD: Final = frozenset({Reason.APPROVED, Reason.REINSTATED, Reason.APPEAL_GRAN
 
 async def show_submission(request: web.Request) -> web.Response:
     """Return the state of a submission, to its player and the board's moderators."""
-    edge, may_see = request.app[EDGE], await _reader(request)
+    edge, moderator = request.app[EDGE], await _moderator(request)
     query = queries.submission(request.match_info["submission"])
     submission = await edge.ledger.read(query, ReadKind.PLAYERS)
-    if submission is None or not may_see(submission):
+    if submission is None or not _may_see(request, moderator, submission):
         raise Problem(ProblemType.NOT_FOUND, "you have no such submission")
     board = await edge.catalogue.board(submission.board)
-    if submission.reason is Reason.BANNED and not has_credential(request):
+    check = await _check(edge, moderator, submission)
+    if check is not None:
+        submission = as_checked(submission, check)
+    elif submission.reason is Reason.BANNED and moderator is None:
         submission = await _to_its_player(edge, submission)
     rank = await _rank(request, board, submission)
     divergent_tick = await _divergent_tick(edge, board, submission)
     reveal_by_ms = await _reveal_by_ms(edge, submission)
-    case = await _case(edge, board, submission)
+    case = await _case(edge, board, submission, check)
     return json_response(submission_status(submission, rank, divergent_tick, reveal_by_ms, case))
+
+
+async def _check(edge: Edge, moderator: Moderator | None, submission: StoredSubmission) -> StoredCase | None:
+    """Return the check of a submission that hides its state from the moderator who asks, if one does."""
+    if moderator is None:
+        return None
+    query = check_hidden_from(moderator.name, submission.submission_id)
+    return await edge.ledger.read(query, ReadKind.MODERATION)
 
 
 async def _to_its_player(edge: Edge, submission: StoredSubmission) -> StoredSubmission:
@@ -76,13 +89,17 @@ async def _to_its_player(edge: Edge, submission: StoredSubmission) -> StoredSubm
     return replace(submission, state=State.PROMOTED, reason=reason_without_bans(history))
 
 
-async def _case(edge: Edge, board: Board | None, submission: StoredSubmission) -> PlayersCase:
+async def _case(
+    edge: Edge, board: Board | None, submission: StoredSubmission, check: StoredCase | None
+) -> PlayersCase:
     """Return what the player sees of the case; nothing while no moderator can have said anything."""
     if board is None or (submission.state not in _WITH_CASES and submission.reason not in _TOLD):
         return NO_CASE
     history: CaseHistory = await edge.ledger.read(
         queries.history_of(submission.submission_id), ReadKind.PLAYERS
     )
+    if check is not None:
+        history = seen_before(history, check.known_seq)
     if submission.reason is not Reason.BANNED:
         history = without_bans(history)
     return PlayersCase(
@@ -112,13 +129,18 @@ def _appeal(history: CaseHistory, board: Board, *, now_ms: int) -> AppealShown |
     return AppealShown(state="possible", until=rfc3339(until_ms))
 
 
-async def _reader(request: web.Request) -> Callable[[StoredSubmission], bool]:
-    """Return whether who sent the request may see a submission. Raises `token-invalid`."""
+async def _moderator(request: web.Request) -> Moderator | None:
+    """Return the moderator who sent the request, None if a player did. Raises `token-invalid`."""
     if has_credential(request):
-        moderator = (await moderator_credential(request)).moderator
-        return lambda submission: moderator.may(Ability.READ, submission.board)
-    player = player_of(request).subject
-    return lambda submission: submission.player == player
+        return (await moderator_credential(request)).moderator
+    player_of(request)
+    return None
+
+
+def _may_see(request: web.Request, moderator: Moderator | None, submission: StoredSubmission) -> bool:
+    if moderator is not None:
+        return moderator.may(Ability.READ, submission.board)
+    return submission.player == player_of(request).subject
 
 
 async def _reveal_by_ms(edge: Edge, submission: StoredSubmission) -> int | None:

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import bindparam, literal_column, select
 
-from gateway.ledger.moderation.cases import CASE, CaseKind, StoredCase, case_from
+from gateway.ledger.moderation.cases import CASE, CaseKind, StoredCase, case_from, load_case
 from gateway.ledger.moderation.labels import DecisionLabel, labels_between
 from gateway.ledger.moderation.trail import TrailFilter, trail_page
 from gateway.ledger.schema import cases
@@ -57,6 +57,16 @@ def checks_hidden_from(moderator: str) -> Operation[dict[str, StoredCase]]:
 
     async def work(tx: Transaction) -> dict[str, StoredCase]:
         return {case.submission_id: case for case in await open_checks(tx) if case.hides_from(moderator)}
+
+    return work
+
+
+def check_hidden_from(moderator: str, submission_id: str) -> Operation[StoredCase | None]:
+    """Return the open check of a submission, if this moderator is to take it for a case."""
+
+    async def work(tx: Transaction) -> StoredCase | None:
+        case = await load_case(tx, submission_id)
+        return case if case is not None and case.hides_from(moderator) else None
 
     return work
 

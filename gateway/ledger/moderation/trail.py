@@ -34,6 +34,9 @@ _OF_ONE = Query(
 
 _SEQ_AT: Final = EVENT_COLUMNS.index("seq")
 
+_NO_END: Final = 2**63 - 1
+_NOTHING: Final[Mapping[str, int]] = {}
+
 TrailRow = Mapping[str, Any]
 """The columns of one event, as they are sealed."""
 
@@ -77,8 +80,13 @@ class TrailPage(NamedTuple):
     before: int | None
 
 
-def trail_page(wanted: TrailFilter, *, before: int, count: int) -> Operation[TrailPage]:
-    """Return the newest events with smaller sequence numbers than `before`."""
+def trail_page(
+    wanted: TrailFilter, *, before: int, count: int, hidden: Mapping[str, int] = _NOTHING
+) -> Operation[TrailPage]:
+    """Return the newest events with smaller sequence numbers than `before`.
+
+    Of the submissions in `hidden` the events from that one on are passed over, as if they were not there.
+    """
 
     async def work(tx: Transaction) -> TrailPage:
         limits = {"before": before, "count": SCANNED}
@@ -91,7 +99,7 @@ def trail_page(wanted: TrailFilter, *, before: int, count: int) -> Operation[Tra
             event = dict(zip(EVENT_COLUMNS, row, strict=True))
             if event["at_ms"] < wanted.since_ms - CLOCKS_DIFFER_MS:
                 return TrailPage(taken, None)
-            if wanted.takes(event):
+            if wanted.takes(event) and event["seq"] < hidden.get(event["submission_id"], _NO_END):
                 taken.append(event)
                 if len(taken) == count:
                     return TrailPage(taken, event["seq"])
