@@ -356,6 +356,16 @@ async def test_a_provider_that_does_not_answer_is_told_and_waited_for_briefly(
     assert "does not answer" in fault_in(answer)
 
 
+async def test_a_provider_that_says_nothing_of_how_to_call_it_is_called_as_by_default(
+    desk: Harness, provider: SmallProvider
+):
+    """Also one that writes null where the specification has a list or nothing."""
+    provider.document_lies = {"token_endpoint_auth_methods_supported": None}
+    visitor = Visitor(desk)
+    await visitor.log_in(provider)
+    assert visitor.is_in
+
+
 async def test_M06_a_login_begins_on_our_pages_and_ends_there(desk: Harness, provider: SmallProvider):
     """No page of another site begins one, and none is what somebody is sent to at the end."""
     visitor = Visitor(desk)

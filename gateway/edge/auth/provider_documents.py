@@ -110,12 +110,12 @@ class ProviderDocuments:
         document = await self._read(self._issuer.rstrip("/") + WELL_KNOWN)
         if document.get("issuer") != self._issuer:
             raise ProviderUnavailable("the identity provider's document is of another issuer")
+        methods = document.get("token_endpoint_auth_methods_supported")
         return ProviderEndpoints(
             _address(document, "authorization_endpoint"),
             _address(document, "token_endpoint"),
             _address(document, "jwks_uri"),
-            "client_secret_basic"
-            not in document.get("token_endpoint_auth_methods_supported", ["client_secret_basic"]),
+            isinstance(methods, list) and "client_secret_basic" not in methods,
             document.get("authorization_response_iss_parameter_supported") is True,
         )
 
