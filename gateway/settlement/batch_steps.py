@@ -178,7 +178,8 @@ def _store(batch: Batch, changed: Batch) -> Operation[None]:
 async def _is_unchanged(tx: Transaction, batch: Batch) -> bool:
     """Return whether no other process went on with a batch since it was read, and nobody turned it round."""
     now = await batches.load_batch(tx, batch.batch_id)
-    return now is not None and (now.version, now.place) == (batch.version, batch.place)
+    read = (batch.version, batch.place, batch.due_at_ms)
+    return now is not None and (now.version, now.place, now.due_at_ms) == read
 
 
 def _next_board(batch: Batch, after: str) -> Operation[str | None]:

@@ -14,7 +14,7 @@ from gateway.ledger.moderation.batches import BatchItem, BatchState
 from gateway.runtime import failpoints
 from gateway.runtime.failpoints import Point, Unforeseen
 from gateway.settlement import batch_steps, batches
-from gateway.settlement.batches import abandon, apply, begin, reverse
+from gateway.settlement.batches import KEPT_MS, abandon, apply, begin, reverse
 from gateway.settlement.label_audit import check_labels
 from gateway.steward.batch_keeping import BatchKeeper
 from gateway.steward.failures import Failures
@@ -381,7 +381,10 @@ async def test_what_a_command_puts_into_a_batch_is_all_that_it_decides_on(store:
         new = batches.filling(("tiny",), Reason.KEY_COMPROMISED, {}, {"key": "eu-1"}, now_ms=NOON_MS)
         await ledger.write(begin(new))
         assert BatchState.FILLING is (await desk.settled(new.batch_id)).state
-        await ledger.write(batches.put_items(new.batch_id, [a, left], now_ms=NOON_MS))
+        late_ms = NOON_MS + KEPT_MS
+        expired = batch_steps._let_go(await desk.settled(new.batch_id), now_ms=late_ms)
+        await ledger.write(batches.put_items(new.batch_id, [a, left], now_ms=late_ms))
+        await ledger.write(expired)  # a steward's, which began before
         await ledger.write(batches.end_filling(new.batch_id, now_ms=NOON_MS))
         batch = await desk.settled(new.batch_id)
         assert (BatchState.PREVIEWED, 2, {"refused": 1}) == (batch.state, batch.items, batch.leaves)
