@@ -146,6 +146,24 @@ async def test_M02_a_batch_beyond_ones_boards_is_not_there(harness: Harness):
     assert ["held", "held"] == await states(harness, "one", "two")
 
 
+async def test_a_page_of_batches_passes_over_what_is_beyond_ones_boards(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """So far, and then it is short with a `next`: pages are not empty for those whose boards have few."""
+    await held(harness, "one")
+    here = harness.moderator("sprint", name="noor")
+    own = [(await made(harness, token=here)).body["batch"] for _ in range(2)]
+    for _ in range(3):
+        await made(harness, selection={})
+    first = (await harness.get(f"{PATH}?limit=1", here)).body
+    second = (await harness.get(f"{PATH}?limit=1&cursor={first['next']}", here)).body
+    assert own[::-1] == [each["batch"] for page in (first, second) for each in page["batches"]]
+    monkeypatch.setattr("gateway.edge.moderation.batches.PAGE_LIMIT", 1)
+    monkeypatch.setattr("gateway.edge.moderation.batches._PASSED_OVER", 1)
+    short = (await harness.get(f"{PATH}?limit=1", here)).body
+    assert ([], True) == (short["batches"], bool(short["next"]))
+
+
 async def test_M05_nobody_decides_on_their_own_by_a_batch(harness: Harness):
     """Not in one of their own, and not by applying a colleague's."""
     await held(harness, "one", player="mara")

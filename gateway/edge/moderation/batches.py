@@ -49,6 +49,9 @@ from policies.vocabulary import Reason
 
 PAGE_LIMIT: Final = 100
 
+_PASSED_OVER: Final = 3
+"""Most further pages of batches that one request looks at, for who may see few of them."""
+
 _NEWEST: Final = (2**63 - 1, "")
 _REASONS: Final = frozenset(reason.value for reason in Reason)
 _TIMES: Final = ("received_since", "received_until", "achieved_since", "achieved_until")
@@ -77,15 +80,22 @@ async def list_batches(request: web.Request) -> web.Response:
 
 
 async def batches_listed(request: web.Request) -> BatchList:
-    """Return the page of batches that a request asks for."""
+    """Return the page of batches that a request asks for. It may be short, though more follow."""
     edge, moderator = request.app[EDGE], await moderator_of(request, Ability.READ, None)
     count = whole_number(request, "limit", 25, 1, PAGE_LIMIT)
     listed = ("batches", sorted(moderator.scopes(Ability.READ)))
     seq, batch_id = edge.cursors.place_in(request, listed) or _NEWEST
-    page = await edge.ledger.read(batches.batches_before(seq, batch_id, count=count), ReadKind.MODERATION)
-    place = (page[-1].begin_seq, page[-1].batch_id) if len(page) == count else None
-    shown = [batch_shown(batch) for batch in page if _may(moderator, Ability.READ, batch)]
-    return BatchList(batches=shown, next=edge.cursors.next_of(listed, place))
+    shown: list[BatchShown] = []
+    for width in (count + 1, *[PAGE_LIMIT] * _PASSED_OVER):
+        page = await edge.ledger.read(batches.batches_before(seq, batch_id, count=width), ReadKind.MODERATION)
+        for batch in page:
+            if len(shown) == count:
+                return BatchList(batches=shown, next=edge.cursors.next_of(listed, (seq, batch_id)))
+            seq, batch_id = batch.begin_seq, batch.batch_id
+            shown += [batch_shown(batch)] if _may(moderator, Ability.READ, batch) else []
+        if len(page) < width:
+            return BatchList(batches=shown, next=None)
+    return BatchList(batches=shown, next=edge.cursors.next_of(listed, (seq, batch_id)))
 
 
 async def show_batch(request: web.Request) -> web.Response:
