@@ -189,7 +189,7 @@ async def test_without_the_ledger_an_own_view_is_the_one_of_all(harness: Harness
 
 
 async def test_a_shadow_banned_player_finds_all_their_boards_in_lists(harness: Harness):
-    """Pages of a family's boards, and named boards, with ranks and totals; to others they are nowhere."""
+    """Pages of a family's boards, and named boards, with ranks and totals, of others too; to others nowhere."""
     key = await registered(harness)
     token = await harness.new_player("Ada")
     own = harness.edge.tokens.check(token, now_s=0).subject  # type: ignore[union-attr]
@@ -214,7 +214,11 @@ async def test_a_shadow_banned_player_finds_all_their_boards_in_lists(harness: H
             more = f"&cursor={page['next']}"
 
     named = f"/v1/players/{own}/entries?boards={','.join(names)},sprint"
+    of_other = [
+        path.replace(own, "bob") for path in (named, f"/v1/families/track/players/{own}/standings?limit=3")
+    ]
     before = [await listed(token, limit) for limit in (1, 3, 25)], (await harness.get(named, token)).body
+    others = [(await harness.get(path, token)).body for path in of_other]
     assert [(name, 1 + number % 2, 2) for number, name in enumerate(names)] == [
         (row["board"], row["rank"], row["total"]) for row in before[0][0]
     ]
@@ -230,6 +234,9 @@ async def test_a_shadow_banned_player_finds_all_their_boards_in_lists(harness: H
             assert left == [row["board"] for row in entries if row["status"] == "ranked"]
         after = [await listed(token, limit) for limit in (1, 3, 25)], (await harness.get(named, token)).body
         assert before == after
+        assert others == [(await harness.get(path, token)).body for path in of_other]
+        seen = [(await harness.get(path)).body for path in of_other]
+        assert 1 == seen[0]["entries"][1]["standing"]["total"] == seen[1]["standings"][1]["total"]
 
 
 async def test_a_shadow_banned_player_is_among_friends_and_named_players_to_themselves(harness: Harness):
