@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from gateway.ledger import queries
+from gateway.ledger.judgement.cases import background
+from gateway.ledger.judgement.promotion_impact import impact_of
 from gateway.ledger.moderation.cases import StoredCase, case_counts_of_labels, load_case
 from gateway.ledger.moderation.checks import MOST_OPEN, checks_hidden_from, given_answer, labels_behind
 from gateway.ledger.moderation.claims import CLAIM_MS, Claimant, claim_case
@@ -42,6 +44,7 @@ from tests.support.books import Books, board_of
 from tests.support.ledger import NOON_MS, new_submission
 from tests.support.stores import Store, on_both_ledgers, open_in
 from tests.support.thorough import seeds
+from validators.verification_priority import expected_harm
 
 TINY = board_of(Operator.BEST, SortOrder.DESCENDING)
 ALL = frozenset({"*"})
@@ -57,11 +60,11 @@ TRUTH = ("submissions", "standings", "baselines", "outbox")
 class Desk(Books):
     """The tiny board with moderators and a steward, in memory; of what stands a share comes again."""
 
-    def __init__(self, share: float = 1.0, chance: Random | None = None) -> None:
-        policy = TINY.policy.model_copy(
+    def __init__(self, share: float = 1.0, chance: Random | None = None, board: Board = TINY) -> None:
+        policy = board.policy.model_copy(
             update={"moderation": Moderation().model_copy(update={"check_share": share})}
         )
-        super().__init__(replace(TINY, policy=policy))
+        super().__init__(replace(board, policy=policy))
         self.now_ms, self.writes = NOON_MS, 0
         chance = chance or Random(1)
         self.keeper = CheckKeeper(self, self, clock=lambda: self.now_ms, chance=chance)  # type: ignore[arg-type]
@@ -166,6 +169,37 @@ async def test_what_stands_for_a_day_comes_again_to_somebody_else():
     assert {"tiny": {"accepted": 2}} == desk.do(case_counts_of_labels())
     assert (2, 2) == (await check_cases(desk), await check_labels(desk))
     assert truth == desk.truth()
+
+
+@pytest.mark.parametrize("operator", Operator)
+@pytest.mark.parametrize("others", [(), (30,), (500,)])
+def test_a_check_has_the_ranks_and_the_harm_of_the_case(operator: Operator, others: tuple[int, ...]):
+    """On a board of each kind, of a newcomer or not, in the top or not; the run is not added to what has it already."""
+    desk = Desk(board=board_of(operator, SortOrder.DESCENDING))
+    ranking = desk.board.ranking
+
+    def approved(name: str, player: str, score: int) -> None:
+        desk.append([new_submission(name, player=player, score=score, state=State.HELD, at_ms=desk.now_ms)])
+        desk.decide_as("mara", name, "approve")
+        desk.now_ms += 1_000
+
+    for number in range(4):
+        approved(f"other-{number}", f"player-{number}", 50 + 100 * number)
+    for number, score in enumerate(others):
+        approved(f"own-{number}", "ada", score)
+    desk.append([new_submission("run", score=200, state=State.HELD, at_ms=desk.now_ms)])
+    run = desk.do(queries.submission("run"))
+    assert run is not None
+
+    def told() -> list[Any]:
+        harms = [
+            expected_harm(desk.do(impact_of(ranking, run, top)), is_flagged=False) for top in (1, 2, 3, 9)
+        ]
+        return [desk.do(background(ranking, run)).ranks, harms]
+
+    before = told()
+    desk.decide_as("mara", "run", "approve")
+    assert before == told()
 
 
 def undone(desk: Desk) -> None:

@@ -80,9 +80,10 @@ async def _rank(tx: Transaction, ranking: Ranking, window: Any, submission: Stor
     """Return the unique rank that a submission has in a window, or would have once it is promoted."""
     slot = await read_slot(tx, ranking, window.name, submission.player)
     ranked = RankedWindow(tx, ranking, window.name)
+    if slot.place is not None and slot.submission_id == submission.submission_id:
+        return await ranked.ahead(slot.place) + 1  # of one in a check too, which is not to be added again
     if submission.state is State.PROMOTED:
-        stands = slot.place if slot.submission_id == submission.submission_id else None
-        return await ranked.ahead(stands) + 1 if stands else None
+        return None
     reached = reached_with(ranking, slot, submission)
     if reached.submission_id != submission.submission_id:
         return None

@@ -9,12 +9,12 @@ from sqlalchemy import bindparam, select
 
 from gateway.ledger.queries import load_submission, replay_findings
 from gateway.ledger.records import StoredSubmission
-from gateway.ledger.schema import standings
+from gateway.ledger.schema import is_in, standings, submissions
 from gateway.ledger.standings.folds import CountChange, SlotContent, read_slot, with_one_more
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.fields import SortOrder
 from policies.ranking import BoardPlace, Ranking, ReachedScore
-from policies.vocabulary import SCORE_LIMIT, Finding, Severity
+from policies.vocabulary import SCORE_LIMIT, Finding, Severity, State
 from policies.windows import calendar_of
 from validators.verification_priority import PromotionImpact, expected_harm
 
@@ -25,6 +25,20 @@ _LAST_OF_TOP = Query(
     .where(_st.board == _at["board"], _st.window == _at["window"], _st.score.is_not(None))
     .order_by(_st.order_value, _st.member)
     .offset(bindparam("before"))
+    .limit(1)
+)
+
+_s = submissions.c
+_OTHERS = Query(
+    select(_s.submission_id)
+    .where(
+        is_in(State.PROMOTED),
+        _s.board == bindparam("board"),
+        _s.player == bindparam("player"),
+        _s.achieved_at_ms >= bindparam("begin"),
+        _s.achieved_at_ms < bindparam("end"),
+        _s.submission_id != bindparam("submission"),
+    )
     .limit(1)
 )
 
@@ -61,7 +75,8 @@ async def impact_in(
 ) -> PromotionImpact:
     """Return the impact of promoting a submission now.
 
-    The top of its board are the first `top` of each window.
+    The top of its board are the first `top` of each window. One that a standing rests on already, as a check
+    may ask about, has the impact that it had before, but for its gain: that is 0 if others count beside it.
 
     The gain is the smallest of all windows, over the player's best standing: a first score of the day means
     little to a player whose best of all time is better.
@@ -84,20 +99,34 @@ async def _in_window(
     tx: Transaction, ranking: Ranking, window: Any, submission: StoredSubmission, top: int
 ) -> _WindowImpact:
     slot = await read_slot(tx, ranking, window.name, submission.player)
-    reached = reached_with(ranking, slot, submission)
-    if reached.submission_id != submission.submission_id:
-        return _WindowImpact(counts=False, enters_top=False, gain=_gain(ranking, slot, reached.score))
-    place = place_with(ranking, window, submission, reached)
-    # The standing that it replaces may be ahead of it (`latest`), and goes.
-    is_own_ahead = slot.place is not None and slot.place < place
+    if slot.place is not None and slot.submission_id == submission.submission_id:
+        place, is_own_ahead = slot.place, True
+        gain = 0 if await _has_others(tx, window, submission) else None
+    else:
+        reached = reached_with(ranking, slot, submission)
+        gain = _gain(ranking, slot, reached.score)
+        if reached.submission_id != submission.submission_id:
+            return _WindowImpact(counts=False, enters_top=False, gain=gain)
+        place = place_with(ranking, window, submission, reached)
+        is_own_ahead = slot.place is not None and slot.place < place
+    # The standing that it replaces may be ahead of it (`latest`), and goes, as its own does.
     last = await tx.rows(
         _LAST_OF_TOP, board=submission.board, window=window.name, before=top - 1 + is_own_ahead
     )
-    return _WindowImpact(
-        counts=True,
-        enters_top=not last or place < BoardPlace(*last[0]),
-        gain=_gain(ranking, slot, reached.score),
+    return _WindowImpact(counts=True, enters_top=not last or place < BoardPlace(*last[0]), gain=gain)
+
+
+async def _has_others(tx: Transaction, window: Any, submission: StoredSubmission) -> bool:
+    """Return whether others of the player count in a window beside a submission."""
+    rows = await tx.rows(
+        _OTHERS,
+        board=submission.board,
+        player=submission.player,
+        begin=window.begin_ms,
+        end=window.end_ms,
+        submission=submission.submission_id,
     )
+    return bool(rows)
 
 
 def reached_with(ranking: Ranking, slot: SlotContent, submission: StoredSubmission) -> ReachedScore:
