@@ -150,6 +150,15 @@ async def test_a_token_has_what_it_was_issued_for_and_no_more(harness: Harness):
     assert (401, "token-invalid") == told(await harness.get("/v1/moderation/session", text))
 
 
+@pytest.mark.parametrize("label", ["a\nb", "\x1b[2Ja", "\u202eabc", "a\u200bb", "\u2066a", "\u3164", " "])
+async def test_a_label_is_shown_as_it_is(harness: Harness, label: str):
+    """Nothing in it moves, hides or turns what stands beside it, as in names of players."""
+    await with_password(harness)
+    browser = await logged_in(harness)
+    refused = await browser.ask("POST", "/tokens", {"label": label, "password": PASSWORD})
+    assert ((422, "schema-violation"), "label") == (told(refused), refused.body["detail"].partition(":")[0])
+
+
 async def test_M13_a_token_takes_the_password_and_ends_with_it(harness: Harness):
     """Who found a session leaves no token behind: neither without the password, nor after it was replaced."""
     await with_password(harness)

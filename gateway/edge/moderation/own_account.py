@@ -24,6 +24,7 @@ from gateway.edge.moderation.logins import (
     refuse_without_passwords,
     step_of_first_code,
 )
+from gateway.edge.players.names import displayed
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire import moderation_people as wire
 from gateway.ledger.moderation import api_tokens, invitations, second_factors, sessions
@@ -100,13 +101,14 @@ async def issue_token(request: web.Request) -> web.Response:
     """Return a new personal token, whose text is shown this once. A token cannot issue others."""
     edge, session = request.app[EDGE], await session_of(request)
     new = parse_body(await read_body(request, TOKEN_BODY), wire.NewToken)
+    label = displayed(new.label, "label")
     for scope in new.scopes:
         if not session.moderator.reaches(scope):
             raise Problem(ProblemType.SCOPE_FORBIDDEN, f"scopes: you have no role on {scope}")
     await check_again(edge, session, new.password, login_client_of(request))
     now_ms = edge.clock()
     text, record = new_token(
-        session.account.name, new.label, Ability(new.ability), new.scopes, now_ms, now_ms + new.days * DAY_MS
+        session.account.name, label, Ability(new.ability), new.scopes, now_ms, now_ms + new.days * DAY_MS
     )
     await _write(edge, session, api_tokens.issue_token(record, _act(edge, session)))
     shown = _token_shown(record)

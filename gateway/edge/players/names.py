@@ -1,4 +1,4 @@
-"""Checks display names."""
+"""Checks display names, and other short texts that are displayed on one line."""
 
 from __future__ import annotations
 
@@ -32,17 +32,22 @@ _DRAWING: Final = re.compile(r"[\ufe0e\ufe0f]")
 
 def display_name(wish: str) -> str:
     """Return the name in NFC, with plain spaces. Raises `schema-violation` if it cannot be displayed."""
-    composed = unicodedata.normalize("NFC", wish)
-    name = "".join(" " if unicodedata.category(char) == "Zs" else char for char in composed).strip()
+    name = _composed(wish)
     if len(name) > MOST_CHARACTERS or len(name.encode(errors="replace")) > MOST_BYTES:
-        raise _refusal(f"expected at most {MOST_CHARACTERS} characters and {MOST_BYTES} bytes")
-    if any(unicodedata.category(char) in _REFUSED for char in name) or _BLANK.search(name):
-        raise _refusal("control and invisible characters are not allowed")
-    if not any(unicodedata.category(char)[0] in _VISIBLE for char in name):
-        raise _refusal("expected a visible character")
-    if _marks_in_a_row(name) > MOST_MARKS:
-        raise _refusal(f"expected at most {MOST_MARKS} marks on one character")
-    return name
+        raise _refusal("name", f"expected at most {MOST_CHARACTERS} characters and {MOST_BYTES} bytes")
+    return displayed(name, "name")
+
+
+def displayed(text: str, field: str) -> str:
+    """Return a text of any length in NFC, with plain spaces. Raises `schema-violation` as for a name."""
+    shown = _composed(text)
+    if any(unicodedata.category(char) in _REFUSED for char in shown) or _BLANK.search(shown):
+        raise _refusal(field, "control and invisible characters are not allowed")
+    if not any(unicodedata.category(char)[0] in _VISIBLE for char in shown):
+        raise _refusal(field, "expected a visible character")
+    if _marks_in_a_row(shown) > MOST_MARKS:
+        raise _refusal(field, f"expected at most {MOST_MARKS} marks on one character")
+    return shown
 
 
 def unnamed(player: str) -> str:
@@ -58,5 +63,10 @@ def _marks_in_a_row(name: str) -> int:
     return longest
 
 
-def _refusal(why: str) -> Problem:
-    return Problem(ProblemType.SCHEMA_VIOLATION, f"name: {why}")
+def _composed(text: str) -> str:
+    composed = unicodedata.normalize("NFC", text)
+    return "".join(" " if unicodedata.category(char) == "Zs" else char for char in composed).strip()
+
+
+def _refusal(field: str, why: str) -> Problem:
+    return Problem(ProblemType.SCHEMA_VIOLATION, f"{field}: {why}")
