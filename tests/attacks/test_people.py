@@ -159,6 +159,23 @@ async def test_a_label_is_shown_as_it_is(harness: Harness, label: str):
     assert ((422, "schema-violation"), "label") == (told(refused), refused.body["detail"].partition(":")[0])
 
 
+async def test_of_two_credentials_none_is_taken(harness: Harness):
+    """Neither the first nor the last, of moderators and of players, so that nobody in between reads another."""
+    player, token = await harness.new_player("Ada"), harness.moderator()
+    for path, first, last in (
+        ("/v1/moderation/queue", token, player),
+        ("/v1/moderation/queue", player, token),
+        ("/v1/moderation/queue", token, token),
+        ("/v1/friends", player, player),
+    ):
+        headers = [("Authorization", f"Bearer {each}") for each in (first, last)]
+        async with harness.session.get(harness.url + path, headers=headers) as response:
+            assert (401, "expected the field once") == (
+                response.status,
+                (await response.json())["detail"].rpartition(": ")[2],
+            )
+
+
 async def test_M13_a_token_takes_the_password_and_ends_with_it(harness: Harness):
     """Who found a session leaves no token behind: neither without the password, nor after it was replaced."""
     await with_password(harness)

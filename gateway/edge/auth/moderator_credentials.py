@@ -85,8 +85,14 @@ def has_credential(request: web.Request) -> bool:
 
 
 def token_in(request: web.Request) -> str:
-    """Return the bearer token of a request, "" without one."""
-    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    """Return the bearer token of a request, "" without one. Raises `token-invalid` for two of the field.
+
+    A proxy might go by the other one.
+    """
+    fields = request.headers.getall("Authorization", [])
+    if len(fields) > 1:
+        raise _refusal("Authorization: expected the field once")
+    scheme, _, token = "".join(fields).partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
