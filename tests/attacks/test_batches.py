@@ -150,11 +150,12 @@ async def test_a_page_of_batches_passes_over_what_is_beyond_ones_boards(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ):
     """So far, and then it is short with a `next`: pages are not empty for those whose boards have few."""
-    await held(harness, "one")
-    here = harness.moderator("sprint", name="noor")
-    own = [(await made(harness, token=here)).body["batch"] for _ in range(2)]
-    for _ in range(3):
-        await made(harness, selection={})
+    here, own = harness.moderator("sprint", name="noor"), []
+    for number in range(5):  # the order of batches is that of the events before them
+        await held(harness, f"run-{number}")
+        token, selection = (here, {"board": "sprint"}) if number < 2 else (None, {})
+        batch = (await made(harness, token=token, selection=selection)).body["batch"]
+        own += [batch] if number < 2 else []
     first = (await harness.get(f"{PATH}?limit=1", here)).body
     second = (await harness.get(f"{PATH}?limit=1&cursor={first['next']}", here)).body
     assert own[::-1] == [each["batch"] for page in (first, second) for each in page["batches"]]
