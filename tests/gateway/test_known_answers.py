@@ -17,6 +17,7 @@ from gateway.ledger.moderation.checks import MOST_OPEN, checks_hidden_from, give
 from gateway.ledger.moderation.claims import CLAIM_MS, Claimant, claim_case
 from gateway.ledger.moderation.labels import LabelFilter, newest_labels
 from gateway.ledger.moderation.queue import BEGINNING, QueueFilter, free_cases
+from gateway.ledger.moderation.surroundings import DECISIONS, surroundings
 from gateway.ledger.moderation.waiting_cases import waiting_cases
 from gateway.ledger.seals.case_audit import check_cases
 from gateway.settlement.case_decisions import CaseRequest, DecidedCase, decide_on_case
@@ -274,6 +275,19 @@ async def test_a_decision_of_a_batch_is_no_check():
     desk.decide_as("mara", "run", "approve", batch="b1")
     desk.decide_as("mara", "other", "approve")
     assert ["other"] == await desk.a_day_later()
+
+
+def test_decisions_that_a_check_hides_leave_no_gap_among_the_newest():
+    """As many are shown as of a player without a check."""
+    desk = Desk()
+    names = [f"run-{number}" for number in range(DECISIONS + 1)]
+    desk.hold(*names)
+    for name in names:
+        desk.decide_as("mara", name, "approve")
+    known = max(event["seq"] for event in desk.do(queries.history_of(names[-1])))
+    around = surroundings("", "ada", [], scopes=ALL, count=99, hidden={names[-1]: known})
+    shown = [decision.submission_id for decision in desk.do(around).decisions]
+    assert names[-2::-1] == shown
 
 
 async def test_few_checks_are_open_at_once_and_those_that_nobody_takes_end():

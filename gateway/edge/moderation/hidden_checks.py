@@ -9,7 +9,6 @@ from gateway.edge.auth.moderators import Moderator
 from gateway.edge.context import Edge
 from gateway.ledger.moderation.cases import StoredCase
 from gateway.ledger.moderation.checks import checks_hidden_from
-from gateway.ledger.moderation.surroundings import PastDecision
 from gateway.ledger.reads import ReadKind
 from policies.vocabulary import State
 
@@ -43,15 +42,6 @@ def shown_as_held(rows: Sequence[Row], checks: Mapping[str, StoredCase]) -> list
     ]
 
 
-def decisions_shown(rows: Sequence[PastDecision], checks: Mapping[str, StoredCase]) -> list[PastDecision]:
-    """Return decisions without those that a check hides."""
-    return [row for row in rows if not _is_hidden(row.submission_id, row.seq, checks)]
-
-
 def first_hidden(checks: Mapping[str, StoredCase]) -> dict[str, int]:
     """Return the first event of each submission that its check hides; it hides all later ones, too."""
     return {submission_id: case.known_seq for submission_id, case in checks.items()}
-
-
-def _is_hidden(submission_id: str, seq: int, checks: Mapping[str, StoredCase]) -> bool:
-    return submission_id in checks and seq >= checks[submission_id].known_seq

@@ -13,7 +13,7 @@ from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.request import moderator_of, whole_number
 from gateway.edge.http.responses import json_response
 from gateway.edge.moderation.bans import bans_shown
-from gateway.edge.moderation.hidden_checks import decisions_shown, hidden_checks, shown_as_held
+from gateway.edge.moderation.hidden_checks import first_hidden, hidden_checks, shown_as_held
 from gateway.edge.moderation.queue import claim_shown
 from gateway.edge.moderation.renames import renames_shown
 from gateway.edge.moderation.surroundings import decision_shown, longest_window
@@ -136,7 +136,7 @@ async def _judged(
     waiting = queue_page(scopes, QueueFilter(player=player), count=CASES)
     cases = await edge.ledger.read(waiting, ReadKind.MODERATION)
     # What surrounds no submission in particular: all of the player's.
-    around = surroundings("", player, [], scopes=scopes, count=PASSED_OVER)
+    around = surroundings("", player, [], scopes=scopes, count=PASSED_OVER, hidden=first_hidden(checks))
     found = await edge.ledger.read(around, ReadKind.MODERATION)
     return {
         "cases": [
@@ -144,7 +144,7 @@ async def _judged(
             for case in cases.cases
             if case.kind is not CaseKind.CHECK or case.submission_id in checks
         ],
-        "decisions": [decision_shown(decision) for decision in decisions_shown(found.decisions, checks)],
+        "decisions": [decision_shown(decision) for decision in found.decisions],
     }
 
 

@@ -11,7 +11,7 @@ from gateway.edge.auth.moderators import Ability, Moderator
 from gateway.edge.context import Edge
 from gateway.edge.http.responses import json_response
 from gateway.edge.moderation.cases import case_of
-from gateway.edge.moderation.hidden_checks import decisions_shown, hidden_checks, shown_as_held
+from gateway.edge.moderation.hidden_checks import first_hidden, hidden_checks, shown_as_held
 from gateway.edge.problems import Problem
 from gateway.edge.reads.distribution import histogram_with
 from gateway.edge.wire.moderation_surroundings import (
@@ -60,11 +60,12 @@ async def read_surroundings(
     findings = [*submission.findings, *replayed.get(submission_id, ())]
     named = list(dict.fromkeys(other for finding in findings for other in finding.others))[:NAMED_LIMIT]
     scopes = moderator.scopes(Ability.READ)
+    checks = await hidden_checks(edge, moderator)
+    hidden = first_hidden(checks)
     found = await edge.ledger.read(
-        surroundings(submission_id, submission.player, named, scopes=scopes, count=OTHERS),
+        surroundings(submission_id, submission.player, named, scopes=scopes, count=OTHERS, hidden=hidden),
         ReadKind.MODERATION,
     )
-    checks = await hidden_checks(edge, moderator)
     names = await edge.ledger.read(names_of([each.player for each in found.named]), ReadKind.MODERATION)
     distribution, beaten = await _distribution(edge, board, submission)
     return CaseSurroundings(
@@ -81,7 +82,7 @@ async def read_surroundings(
             for each in shown_as_held(found.named, checks)
         ],
         others=[SubmissionBeside(**_brief(each)) for each in shown_as_held(found.others, checks)],
-        decisions=[decision_shown(decision) for decision in decisions_shown(found.decisions, checks)],
+        decisions=[decision_shown(decision) for decision in found.decisions],
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import bindparam, select, text
@@ -75,9 +75,18 @@ class Surroundings(NamedTuple):
 
 
 def surroundings(
-    submission_id: str, player: str, named: Sequence[str], *, scopes: frozenset[str], count: int
+    submission_id: str,
+    player: str,
+    named: Sequence[str],
+    *,
+    scopes: frozenset[str],
+    count: int,
+    hidden: Mapping[str, int],
 ) -> Operation[Surroundings]:
-    """Return what surrounds a submission on boards of these scopes; up to `count` of the player's others."""
+    """Return what surrounds a submission on boards of these scopes; up to `count` of the player's others.
+
+    Of the submissions in `hidden` the decisions from that event on are passed over.
+    """
 
     async def work(tx: Transaction) -> Surroundings:
         rows = await tx.rows(_OF_PLAYER, player=player, count=PASSED_OVER)
@@ -88,7 +97,8 @@ def surroundings(
             PastDecision._make((*facts, detail_from(detail), at_ms))
             for *facts, detail, at_ms in await fetch_listed(tx, _DECIDED, sorted(ids))
         ]
-        newest = sorted(decided, key=lambda decision: -decision.seq)[:DECISIONS]
+        told = [each for each in decided if each.seq < hidden.get(each.submission_id, each.seq + 1)]
+        newest = sorted(told, key=lambda decision: -decision.seq)[:DECISIONS]
         return Surroundings(sorted(similar, key=lambda each: named.index(each.submission_id)), others, newest)
 
     return work
