@@ -55,6 +55,12 @@ LATE_MS: Final = 4 * 3_600_000
 LAPSED_MS: Final = 24 * 3_600_000
 """The time after which a check that nobody is in ends by itself."""
 
+STALE_MS: Final = 14 * 24 * 3_600_000
+"""The age from which a decision is not asked again.
+
+Its recording then outlives the check: it is kept for `UNDO_DAYS` after the decision.
+"""
+
 REASONS: Final = {
     DecisionKind.APPROVE: Reason.APPROVED,
     DecisionKind.REJECT: Reason.REJECTED_BY_MODERATOR,
@@ -98,6 +104,8 @@ def draw_checks(after: int, upto: int, drawn: Sequence[DecisionLabel], *, now_ms
 
 async def _check_of(tx: Transaction, label: DecisionLabel, *, now_ms: int) -> StoredCase | None:
     """Return the check that asks again for a decision, None if there can be none now."""
+    if now_ms - label.decided_at_ms >= STALE_MS:
+        return None
     submission = await queries.load_submission(tx, label.submission_id)
     before = None if submission is None else await _before(tx, label, submission)
     if submission is None or before is None or await load_case(tx, label.submission_id) is not None:
@@ -142,11 +150,13 @@ def end_checks(*, now_ms: int) -> Operation[int]:
     """End checks that nobody is in and nobody took for long, or that cases wait behind; return how many."""
 
     async def work(tx: Transaction) -> int:
-        ended = 0
+        ended, late = 0, dict[str, bool]()
         for case in await open_checks(tx):
             is_old = now_ms - case.opened_at_ms >= LAPSED_MS
             is_free = not case.claimed_by or case.claimed_until_ms <= now_ms
-            if is_free and (is_old or await _is_late(tx, case, now_ms=now_ms)):
+            if is_free and not is_old and case.board not in late:
+                late[case.board] = await _is_late(tx, case, now_ms=now_ms)
+            if is_free and (is_old or late[case.board]):
                 await close_case(tx, case.submission_id)
                 ended += 1
         return ended

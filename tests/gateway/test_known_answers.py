@@ -25,6 +25,7 @@ from gateway.settlement.known_answers import (
     LAPSED_MS,
     LATE_MS,
     SETTLED_MS,
+    STALE_MS,
     AnsweredCheck,
     answer_check,
     draw_checks,
@@ -232,6 +233,10 @@ def recording_is_gone(desk: Desk) -> None:
     desk.connection.execute("DELETE FROM recordings")
 
 
+def fortnight_passes(desk: Desk) -> None:
+    desk.now_ms += STALE_MS - SETTLED_MS
+
+
 def nothing(_: Desk) -> None: ...
 
 
@@ -246,12 +251,13 @@ def nothing(_: Desk) -> None: ...
         (queue_is_late, 1.0, []),
         (board_is_late_by_its_target, 1.0, []),
         (recording_is_gone, 1.0, []),
+        (fortnight_passes, 1.0, []),
     ],
 )
 async def test_only_what_is_known_and_can_be_seen_comes_again(
     happened: Callable[[Desk], None], share: float, expected: list[str]
 ):
-    """A decision that stands alone, whose recording is there; while no case waits for long, and if the policy says so."""
+    """A fresh decision that stands alone, whose recording is there; while none waits for long, and if a policy asks."""
     desk = Desk(share)
     desk.hold("run")
     desk.decide_as("mara", "run", "approve")
