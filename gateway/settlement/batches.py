@@ -200,7 +200,7 @@ def apply(
         if is_applied and (version, by) == (PREVIEWED, batch.decided_by):
             return BatchOutcome(batch, is_new=False)
         if version != batch.version:
-            raise CaseOvertaken
+            raise CaseOvertaken("the batch has changed since it was previewed")
         if batch.state is not BatchState.PREVIEWED:
             raise StateConflict(f"the batch is {batch.state.value}, not {BatchState.PREVIEWED.value}")
         theirs = {"decided_by": by, "preview": _for(batch, not_players)}

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from policies.errors import SettingsError, StateConflict
 from scoregate.commands.common import DataDir, existing_ledger, finish, settings_beside, settings_of
 from scoregate.commands.tables import AsJson, show
 
@@ -89,10 +88,7 @@ async def _turned(settings: Settings, batch_id: str, turn: str) -> Batch:
             "apply": operator.apply,
             "reverse": operator.reverse,
         }
-        try:
-            return await turns[turn](batch_id)
-        except StateConflict as conflict:
-            raise SettingsError(str(conflict)) from None
+        return await turns[turn](batch_id)
 
 
 @asynccontextmanager

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from policies.errors import SettingsError
+from policies.errors import ScoregateError, SettingsError
 from scoregate.commands.common import (
     DataDir,
     deployment_of,
@@ -167,8 +167,13 @@ async def revoke(
         await ledger.write(queries.revoke_server_key(key_id, now_ms=clock()))
     if compromised_since_ms is None:
         return Quarantine()
-    async with open_operator(settings, clock) as operator:
-        return await quarantine(operator, key_id, since_ms=compromised_since_ms, is_applied=is_applied)
+    try:
+        async with open_operator(settings, clock) as operator:
+            return await quarantine(operator, key_id, since_ms=compromised_since_ms, is_applied=is_applied)
+    except ScoregateError as error:
+        raise SettingsError(
+            f"{key_id} is revoked, but the batch of what it wrote came to nothing, so run this again: {error}"
+        ) from None
 
 
 def moment_of(text: str) -> int:

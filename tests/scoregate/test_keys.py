@@ -6,18 +6,23 @@ import asyncio
 import base64
 import json
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from typer.testing import CliRunner, Result
 
+from gateway.ledger.transaction import Operation
 from gateway.runtime.clock import wall_clock
 from gateway.runtime.settings import bundled_policies
+from gateway.settlement.batches import apply
 from policies.loader import load_boards
 from policies.vocabulary import State
-from scoregate.cli import app
+from scoregate import operator_batches
+from scoregate.cli import app, main
 from tests.support.ledger import new_submission, opened, rows
 from tests.support.ports import unserved_port
 
@@ -43,7 +48,9 @@ def add(key_id: str, *more: str) -> Result:
 def refusal(result: Result) -> str:
     """What a command that failed was told; none may fail for another reason than that."""
     assert result.exit_code != 0
-    assert type(result.exception).__name__ in {"SettingsError", "SystemExit"}, result.exception
+    assert type(result.exception).__name__ in {"SettingsError", "StateConflict", "SystemExit"}, (
+        result.exception
+    )
     return str(result.exception)
 
 
@@ -130,6 +137,37 @@ def test_T02_a_quarantine_needs_no_index_and_says_what_it_could_not_reach(data: 
         )
     assert "there is no batch" in refusal(batches("apply", "nope"))
     assert "the batch is reversed" in refusal(batches("apply", batch))
+
+
+def test_a_batch_that_somebody_turned_meanwhile_is_told_in_a_line(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """Status 2 and what has changed, in the words of a batch; of a key, that it is revoked nevertheless."""
+    add("eu-1")
+    [board, *_] = load_boards(bundled_policies())
+
+    async def write() -> None:
+        async with opened(data / "ledger.sqlite3") as ledger:
+            known = {"board": board, "credential": "server:eu-1", "state": State.PROMOTED}
+            await ledger.append(new_submission("new", at_ms=wall_clock(), **known))
+
+    asyncio.run(write())
+    revoke = ("revoke", "eu-1", "--compromised-since", "2020-01-01T00:00:00Z")
+    [batch] = re.findall(r"scoregate batch apply (\S+)", run(*revoke).stderr)
+
+    def too_late(batch_id: str, *, version: int, **others: Any) -> Operation[Any]:
+        return apply(batch_id, version=version - 1, **others)
+
+    monkeypatch.setattr(operator_batches, "apply", too_late)
+    for words, is_of_key in ((("key", *revoke, "--yes"), True), (("batch", "apply", batch), False)):
+        monkeypatch.setattr(sys, "argv", ["scoregate", *words])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        told = capsys.readouterr()
+        assert (2, "", 1) == (ended.value.code, told.out, len(told.err.splitlines())), told.err
+        assert told.err.endswith("the batch has changed since it was previewed\n")
+        assert is_of_key is told.err.startswith("eu-1 is revoked, but")
 
 
 def batches(*words: str) -> Result:
