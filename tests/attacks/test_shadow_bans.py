@@ -47,7 +47,7 @@ async def a_board(harness: Harness) -> tuple[str, str, str, str]:
     return token, own, best, last
 
 
-def reads(own: str, other: str) -> list[str]:
+def reads(own: str, other: str, best: str) -> list[str]:
     """What a player may read of a board with their token."""
     return [
         *(f"{BOARD}/entries?window={kind}" for kind in KINDS),
@@ -57,6 +57,10 @@ def reads(own: str, other: str) -> list[str]:
         f"{BOARD}/entries/{other}",
         f"{BOARD}/entries/{own}/around?radius=1",
         f"{BOARD}/entries/{other}/around?radius=0",
+        *(f"{BOARD}/percentiles?at=0,34,66,67,100&window={kind}" for kind in KINDS),
+        f"{BOARD}/distribution?bins=4",
+        f"{BOARD}/distribution?edges=100,150,200,201",
+        f"{BOARD}/details?submissions={best}",
     ]
 
 
@@ -74,7 +78,7 @@ async def test_a_shadow_banned_player_notices_nothing_and_is_seen_by_nobody(harn
     """Every read with their token is as before, its fields too; all others are as without them; until the end."""
     token, own, best, last = await a_board(harness)
     stranger = await harness.new_player("Dan")
-    paths = [*reads(own, last), f"/v1/submissions/{best}"]
+    paths = [*reads(own, last, best), f"/v1/submissions/{best}"]
     before = [tagless(await harness.get(path, token)) for path in paths]
     assert {200} == {answer[0] for answer in before}
     public = [(await harness.get(path)).raw for path in paths[:-1]]
@@ -83,7 +87,7 @@ async def test_a_shadow_banned_player_notices_nothing_and_is_seen_by_nobody(harn
     assert (201, True, 2) == (made.status, made.body["shadow"], made.body["followed"])
     after = [tagless(await harness.get(path, token)) for path in paths]
     assert before == after
-    for path in reads(own, last):
+    for path in reads(own, last, best):
         for answer in (await harness.get(path), await harness.get(path, stranger)):
             assert own not in answer.raw.decode() or (answer.status, own in path) == (404, True)
     assert 2 == (await harness.get(f"{BOARD}/entries")).body["total"]
@@ -175,9 +179,9 @@ async def test_open_bans_hide_no_shadow_and_a_shadow_takes_no_message(harness: H
 
 async def test_without_the_ledger_an_own_view_is_the_one_of_all(harness: Harness, monkeypatch: Any):
     """The index still answers; nothing fails for the sake of a ban."""
-    token, own, _, last = await a_board(harness)
+    token, own, best, last = await a_board(harness)
     await ban(harness, own, shadow=True, message="")
-    paths = [path for path in reads(own, last) if f"/{own}" not in path]
+    paths = [path for path in reads(own, last, best) if f"/{own}" not in path and "details" not in path]
 
     async def away(*_: Any) -> Any:
         raise LedgerUnavailable("away")

@@ -12,6 +12,7 @@ from gateway.edge.context import EDGE
 from gateway.edge.http.request import board_of
 from gateway.edge.http.responses import json_response
 from gateway.edge.problems import Problem, ProblemType
+from gateway.edge.reads.own_view import shadow_banned
 from gateway.edge.reads.page_cache import revalidated
 from gateway.edge.wire import bodies, read_models
 from gateway.ledger.reads import ReadKind
@@ -31,7 +32,8 @@ async def list_details(request: web.Request) -> web.Response:
     ids = text.split(",")
     if not _LIST.fullmatch(text) or len(ids) > DETAILS_LIMIT:
         raise _refusal(f"submissions: expected 1 to {DETAILS_LIMIT} submission ids, separated by commas")
-    rows = await edge.ledger.read(details_of(board.name, ids), ReadKind.HEAVY)
+    work = details_of(board.name, ids, own=shadow_banned(request, board.name))
+    rows = await edge.ledger.read(work, ReadKind.HEAVY)
     shown = [
         read_models.DetailsShown(
             submission=row.submission_id,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Final, Protocol
@@ -18,6 +19,7 @@ from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reads.archive import Archive, archive_response, archived
 from gateway.edge.reads.distribution_reader import SourcedDistribution
 from gateway.edge.reads.entries import remembered, window_of
+from gateway.edge.reads.own_view import reader_for
 from gateway.edge.reads.page_cache import PAGES, RenderedPage
 from gateway.edge.wire import read_models
 from gateway.shared_records import WHOLE_SHARE
@@ -84,12 +86,16 @@ async def _show(request: web.Request, view: DistributionView) -> web.Response:
     if (archive := await archived(edge, board, window)) is not None:
         answer, sourced = await view(board, window, partial(_from_archive, archive))
         return archive_response(request, answer, sourced.revision)
-    render = partial(_render, edge, board, window, view)
-    return await pages.answer(request, remembered(request, board, window, render))
+    reader = await reader_for(request, board, window)
+    source = partial(replace(edge.of(board).distributions, reader=reader).of, window)
+    render = partial(_render, board, window, view, source)
+    return await pages.answer(request, remembered(request, board, window, render, reader))
 
 
-async def _render(edge: Edge, board: Board, window: str, view: DistributionView) -> RenderedPage:
-    answer, sourced = await view(board, window, partial(edge.of(board).distributions.of, window))
+async def _render(
+    board: Board, window: str, view: DistributionView, source: DistributionSource
+) -> RenderedPage:
+    answer, sourced = await view(board, window, source)
     return RenderedPage(json_bytes(answer), sourced.headers, is_from_index=sourced.is_from_index)
 
 

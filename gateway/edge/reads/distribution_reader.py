@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from gateway.edge.reads.board_reader import IS_AWAY, SOURCE, BoardReader, note_away
-from gateway.edge.reads.own_view import OwnReader
+from gateway.edge.reads.own_reader import OwnReader
 from gateway.index.board_index import BoardIndex, Cut, Entry
 from gateway.index.windows.exact_distribution import ExactDistributions
 from gateway.index.windows.heads import Heads
@@ -72,6 +72,15 @@ class DistributionReader:
 
     async def of(self, window: str, scores: Sequence[int], shares: Sequence[int]) -> SourcedDistribution:
         """Return how many entries beat each of these scores, and the score at each of these shares."""
+        sourced = await self._of_everybody(window, scores, shares)
+        if not isinstance(self.reader, OwnReader):
+            return sourced
+        own = await self.reader.distribution(window, scores, shares, sourced.distribution)
+        return sourced._replace(distribution=own)
+
+    async def _of_everybody(
+        self, window: str, scores: Sequence[int], shares: Sequence[int]
+    ) -> SourcedDistribution:
         if (estimated := await self._estimated(window, scores, shares)) is not None:
             return estimated
         indexed = self._exact(window, scores, shares)
@@ -84,9 +93,8 @@ class DistributionReader:
         if standing is None or standing.score is None:
             return None
         distribution, _, _, error = await self.of(window, [standing.score], [])
-        total = distribution.total + isinstance(self.reader, OwnReader)
-        share = percentile(total, distribution.better[0])
-        return standing, RelativePosition(total, share, None, error)
+        share = percentile(distribution.total, distribution.better[0])
+        return standing, RelativePosition(distribution.total, share, None, error)
 
     async def _standing_below(self, window: str, player: str) -> Standing | Entry | None:
         if isinstance(self.reader, OwnReader) and self.reader.own.player == player:

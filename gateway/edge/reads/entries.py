@@ -19,7 +19,8 @@ from gateway.edge.reads.board_reader import SOURCE, BoardReader, SourcedPage
 from gateway.edge.reads.distribution_reader import ESTIMATED, DistributionReader
 from gateway.edge.reads.filters import filter_of, filtered_around, filtered_page
 from gateway.edge.reads.history import instant_of, past_page
-from gateway.edge.reads.own_view import OwnReader, reader_for
+from gateway.edge.reads.own_reader import OwnReader
+from gateway.edge.reads.own_view import reader_for
 from gateway.edge.reads.page_cache import PAGES, CachedPage, Render, RenderedPage, revalidated
 from gateway.index.board_index import Cut
 from policies.choices import RankKind, WindowKind

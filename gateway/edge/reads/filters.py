@@ -14,7 +14,8 @@ from gateway.edge.http.responses import entry_shown, json_response
 from gateway.edge.players.friends import friends_of
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reads.archive import archived, is_out_of_index, revision_field
-from gateway.edge.reads.own_view import OwnReader, reader_for
+from gateway.edge.reads.own_reader import OwnReader
+from gateway.edge.reads.own_view import reader_for
 from gateway.edge.wire import fields, read_models
 from gateway.index.windows.subsets import SubsetPage, neighbours_in
 from gateway.shared_records import FriendList

@@ -25,7 +25,8 @@ from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reads.archive import Archive, may_be_archived
 from gateway.edge.reads.board_reader import SOURCE, log_fault, note_away
 from gateway.edge.reads.entries import WINDOW_NAME
-from gateway.edge.reads.own_view import OwnReader, own_boards, own_standings, reader_for, shadow_banned
+from gateway.edge.reads.own_reader import OwnReader
+from gateway.edge.reads.own_view import own_boards, own_standings, reader_for, shadow_banned
 from gateway.edge.reads.page_cache import revalidated
 from gateway.edge.reads.rule_gate import refuse_outdated
 from gateway.edge.wire import board_answers

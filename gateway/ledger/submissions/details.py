@@ -11,12 +11,12 @@ from gateway.ledger.index_pages import fetch_listed, is_listed
 from gateway.ledger.schema import submissions
 from gateway.ledger.submission_rows import detail_from, stats_from
 from gateway.ledger.transaction import Operation, Query, Transaction
-from policies.vocabulary import State
+from policies.vocabulary import Reason, State
 
 _s = submissions.c
 
 _LISTED: Final = Query(
-    select(_s.board, _s.state, _s.submission_id, _s.player, _s.stats, _s.details).where(
+    select(_s.board, _s.state, _s.reason, _s.submission_id, _s.player, _s.stats, _s.details).where(
         is_listed(_s.submission_id)
     )
 )
@@ -37,13 +37,22 @@ class SubmissionDetails(NamedTuple):
     content: Mapping[str, Any]
 
 
-def details_of(board: str, submission_ids: Sequence[str]) -> Operation[list[SubmissionDetails]]:
-    """Return the details of those of these submissions that count on the board."""
+def details_of(
+    board: str, submission_ids: Sequence[str], *, own: str | None = None
+) -> Operation[list[SubmissionDetails]]:
+    """Return the details of those of these submissions that count on the board.
+
+    Those of one player, `own`, are returned also if only a ban revokes them.
+    """
 
     async def work(tx: Transaction) -> list[SubmissionDetails]:
+        banned = (own, State.REVOKED, Reason.BANNED)
         rows = await fetch_listed(tx, _LISTED, list(dict.fromkeys(submission_ids)))
-        counting = (board, State.PROMOTED.value)
-        return [_details(*row[2:]) for row in rows if row[:2] == counting]
+        return [
+            _details(submission_id, player, *rest)
+            for of_board, state, reason, submission_id, player, *rest in rows
+            if of_board == board and (state == State.PROMOTED or (player, state, reason) == banned)
+        ]
 
     return work
 

@@ -14,9 +14,12 @@ from hypothesis import strategies as st
 from redis.asyncio import Redis
 
 from gateway.edge.reads.board_reader import IS_AWAY, BoardReader
-from gateway.edge.reads.own_view import OwnReader, own_entry
+from gateway.edge.reads.own_reader import OwnReader, own_entry
 from gateway.index.board_index import BoardIndex, Cut, Page
+from gateway.ledger.reads import ReadKind
+from gateway.ledger.standings.distribution import distribution_of
 from gateway.ledger.standings.folds import standing_without_bans
+from gateway.shared_records import ScoreDistribution
 from policies.choices import RankKind, WindowKind
 from policies.loader import Board
 from policies.windows import window_at, window_named
@@ -70,12 +73,12 @@ def played(board: dict[str, Board], runs: list[tuple[str, int, int, int]], absen
 
 def reader_of(game: Game, own: str = "", window: str = "") -> BoardReader:
     board = game.tracks["track.a"]
-    index, ledger = BoardIndex(Redis(), board.ranking), game.books
+    reader = BoardReader(BoardIndex(Redis(), board.ranking), game.books)  # type: ignore[arg-type]
     if own:
         work = standing_without_bans(board.ranking, own, window_named(board.policy, window))
         if standing := game.books.do(work):
-            return OwnReader(index, ledger, own_entry(board.ranking, standing))  # type: ignore[arg-type]
-    return BoardReader(index, ledger)  # type: ignore[arg-type]
+            return OwnReader.of(reader, own_entry(board.ranking, standing))
+    return reader
 
 
 def seen(page: Page) -> tuple[Any, ...]:
@@ -104,6 +107,18 @@ async def views(reader: BoardReader, window: str, kind: RankKind) -> list[Any]:
             around = (await reader.around(window, player, radius, kind)).page
             pages.append(seen(around) if around.entries else (around.total,))
     return pages
+
+
+async def figures(reader: BoardReader, window: str) -> ScoreDistribution:
+    """The distribution of a window: how many beat each score that there is, and the scores at shares of all."""
+    scores, shares = range(-5, 6), (0, 1, 2500, 3333, 5000, 6667, 9999, 10_000)
+    others: ScoreDistribution = await reader.ledger.read(
+        distribution_of(reader.index.ranking, window, scores, shares), ReadKind.HEAVY
+    )
+    IS_AWAY.set(True)
+    return (
+        await reader.distribution(window, scores, shares, others) if isinstance(reader, OwnReader) else others
+    )
 
 
 @settings(max_examples=examples(25))
@@ -144,5 +159,9 @@ def test_the_banned_see_what_they_would_and_others_see_them_nowhere(
     window = window_at(board["track.a"].policy, window_kind, NOON_MS + day * DAY_MS).name
     own = asyncio.run(views(reader_of(banned, OWN, window), window, kind))
     assert own == asyncio.run(views(reader_of(twin), window, kind))
+    seen_own, seen_twin = (
+        asyncio.run(figures(reader, window)) for reader in (reader_of(banned, OWN, window), reader_of(twin))
+    )
+    assert seen_own == seen_twin
     everybody = [asyncio.run(everything(reader_of(game), window, kind)) for game in (banned, without)]
     assert everybody[0] == everybody[1]
