@@ -6,22 +6,26 @@ promotions are revoked: what a person decided, only a person changes.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import orjson
 
-from gateway.ledger.judgement.reverification import PromotedRun, promoted_of_build
+from gateway.ledger import queries
+from gateway.ledger.judgement.reverification import PromotedRun, load_run, promoted_of_build
 from gateway.ledger.ledger import Ledger
+from gateway.ledger.moderation.bans import is_banned, reasons_without_bans
 from gateway.ledger.moderation.batches import BatchItem, ItemOutcome, LeftOut
+from gateway.ledger.moderation.selections import Selection, next_slice
+from gateway.ledger.transaction import Operation, Transaction
 from gateway.recordings.recordings import Recordings
 from gateway.runtime.clock import Clock
 from gateway.settlement.batches import begin, end_filling, filling, put_items
 from gateway.steward.audits.revocation_impact import StandingImpact, impact_of_revoking
 from policies.errors import RecordingLost
 from policies.loader import Board, Simulator
-from policies.vocabulary import Reason, Verdict, VerdictKind
+from policies.vocabulary import Reason, State, Verdict, VerdictKind
 from replay.simulators import Simulators
 from replay.verify import verify
 from replay.worker.board_contents import BoardContents, ContentUnavailable
@@ -68,6 +72,20 @@ def _reverified(run: PromotedRun, verdict: Verdict | None) -> ReverifiedRun:
     )
 
 
+def _without_bans(submission_id: str) -> Operation[PromotedRun | None]:
+    """Return a run as it would be had nobody been banned, if it would be promoted."""
+
+    async def work(tx: Transaction) -> PromotedRun | None:
+        run = await load_run(tx, submission_id)
+        if is_banned(run.submission.state, run.submission.reason):
+            reasons = await reasons_without_bans(tx, [submission_id])
+            reason = Reason(reasons[submission_id])
+            run = replace(run, submission=replace(run.submission, state=State.PROMOTED, reason=reason))
+        return run if run.submission.state is State.PROMOTED else None
+
+    return work
+
+
 @dataclass(slots=True)
 class ReverificationPlan:
     """The results for a build's promoted runs: those to revoke, inconclusive, or decided by people."""
@@ -77,6 +95,11 @@ class ReverificationPlan:
     inconclusive: list[ReverifiedRun] = field(default_factory=list)
     decided_by_people: list[ReverifiedRun] = field(default_factory=list)
     standings: list[StandingImpact] = field(default_factory=list)
+
+    @property
+    def submissions(self) -> frozenset[int]:
+        """Return the numbers of the runs that it names."""
+        return frozenset(run.seq for run in (*self.to_revoke, *self.inconclusive, *self.decided_by_people))
 
     def note(self, run: ReverifiedRun) -> None:
         """Sort a run into the plan."""
@@ -107,9 +130,13 @@ class Reverifier:
         Raises LedgerUnavailable and RecordingsUnavailable.
         """
         plan = ReverificationPlan()
-        async for run in self._promoted(build):
-            plan.note(_reverified(run, await self._verdict(run, simulator, simulators)))
-            self._tell(1)
+        for runs in (self._promoted(build), self._banned(build)):
+            noted = plan.submissions  # a ban may have begun, or have ended, behind the walk
+            async for run in runs:
+                if run.submission.seq in noted:
+                    continue
+                plan.note(_reverified(run, await self._verdict(run, simulator, simulators)))
+                self._tell(1)
         plan.standings = await impact_of_revoking(self._ledger, self._board, plan.to_revoke, self._clock())
         return plan
 
@@ -137,6 +164,18 @@ class Reverifier:
                 yield run
             last = page[-1].submission
             after = last.achieved_at_ms, last.seq
+
+    async def _banned(self, build: str) -> AsyncIterator[PromotedRun]:
+        """Yield the runs that would count had nobody been banned: they count again when the ban ends."""
+        upto = await self._ledger.read(queries.newest_seq())
+        selection = Selection(State.PROMOTED, (self._board.name,), upto, build=build)
+        place: Sequence[Any] | None = selection.before_banned
+        while place is not None:
+            found = await self._ledger.read(next_slice(selection, place))
+            place = found.place
+            for item in found.items:
+                if run := await self._ledger.read(_without_bans(item.submission_id)):
+                    yield run
 
     async def _verdict(
         self, run: PromotedRun, simulator: Simulator, simulators: Simulators

@@ -29,6 +29,7 @@ from scoregate.cli import app
 from scoregate.operator_batches import BatchOperator
 from tests.replay.games import END, GAME, play
 from tests.replay.games import store as store_module
+from tests.support.banning import Bench, a_ban
 from tests.support.boards import BUILD, CHECKPOINT_TICKS, claim_of, write_board
 from tests.support.harness import free_port
 from tests.support.stores import Store, on_both_ledgers
@@ -152,19 +153,22 @@ def ids(found: Sequence[Any]) -> list[str]:
 
 
 async def test_a_plan_changes_nothing_and_says_what_would_change(field: Field):
-    """Each run is where it belongs, the standing's next best is named, and neither ledger nor board has moved."""
+    """Each run is where it belongs, also one that comes back after a ban; the standing's next best is named."""
     better, _ = await field.played("ada", [3] * 5), await field.played("ada", [1] * 2)
     await field.played("bob", [1] * 4)
     crashing = await field.played("cyd", [8, 1])
     approved = await field.played("dan", [3])
     await field.decide(approved, "revoke")
     await field.decide(approved, "reinstate")
+    banned = await field.played("eve", [3] * 3)
+    edge = field.world.edge
+    await Bench(edge.ledger, edge.catalogue.of_files, edge.index).ban(a_ban("one", "eve"))
     before, events = await field.shown(), await field.events()
 
     plan = await field.plan()
 
-    assert [1] * 5 == field.told
-    assert (5, [better], [crashing], [approved]) == (
+    assert [1] * 6 == field.told
+    assert (6, [better, banned], [crashing], [approved]) == (
         plan.looked_at,
         ids(plan.to_revoke),
         ids(plan.inconclusive),

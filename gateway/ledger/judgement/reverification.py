@@ -47,7 +47,10 @@ _COUNTING = Query(
 
 @dataclass(frozen=True, slots=True)
 class PromotedRun:
-    """A promoted submission, its recording if it has one, and its newest event."""
+    """A promoted submission, its recording if it has one, and its newest event.
+
+    What only a ban revokes is promoted, for the reason for which it would count.
+    """
 
     submission: StoredSubmission
     recording: StoredRecording | None
@@ -67,12 +70,13 @@ def promoted_of_build(
         rows = await tx.rows(
             _PROMOTED, board=board, build=build, achieved_at_ms=achieved_at_ms, after=seq, count=count
         )
-        return [await _promoted(tx, row[0]) for row in rows]
+        return [await load_run(tx, row[0]) for row in rows]
 
     return work
 
 
-async def _promoted(tx: Transaction, submission_id: str) -> PromotedRun:
+async def load_run(tx: Transaction, submission_id: str) -> PromotedRun:
+    """Return a run as it is now, whatever its state, inside a transaction."""
     submission, newest = await load_submission(tx, submission_id), await newest_event(tx, submission_id)
     assert submission is not None
     assert newest is not None

@@ -109,6 +109,11 @@ class Selection:
         of_scopes = ([(scope, scope), (f"{scope}.", f"{scope}.~")] for scope in widest)
         return sorted({each for ranges in of_scopes for each in ranges})
 
+    @property
+    def before_banned(self) -> Sequence[Any]:
+        """Return the place in a walk over what is promoted, or would be, before what only a ban revokes."""
+        return [len(self.ranges)]
+
     def takes(self, row: Mapping[str, Any]) -> bool:
         """Return whether a submission is selected, but for its player and its findings."""
         credential = None if self.key is None else f"{SERVER_CREDENTIAL}{self.key}"
