@@ -51,10 +51,7 @@ _COUNTING_OF_LISTED = Query(
 SECOND_APPROVAL: Final = "second-approval"
 """What an approval lacks that two moderators have to give."""
 
-
 _FOR_SENIORS: Final = "a senior has to decide the case"
-_APPROVED_BY_YOU: Final = "you have approved it; a colleague has to approve it too"
-_APPROVED_ONCE: Final = "one moderator has approved it, and a senior has to approve it too"
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +210,10 @@ async def _not_theirs(
 async def _with_four_eyes(
     tx: Transaction, board: Board, submission: StoredSubmission, request: CaseRequest, history: CaseHistory
 ) -> Decision | StateConflict:
-    """Return a decision as it may be made: as a first approval, where a second one has to follow."""
+    """Return a decision as it may be made: as a first approval, where a second one has to follow.
+
+    What waits for the second one needs a senior by its case.
+    """
     decision, top = request.decision, board.policy.moderation.four_eyes_top
     if not top or decision.to_state is not State.PROMOTED or UNDOES in decision.detail:
         return decision
@@ -224,7 +224,6 @@ async def _with_four_eyes(
         return CaseOvertaken()
     if first is None:
         return replace(decision, to_state=submission.state, reason=Reason.APPROVED_ONCE)
-    if first["actor"] == decision.actor or not request.may_overrule:
-        is_own = first["actor"] == decision.actor
-        return NotTheirs(_APPROVED_BY_YOU) if is_own else SeniorNeeded(_APPROVED_ONCE)
+    if first["actor"] == decision.actor:
+        return NotTheirs("you have approved it; a colleague has to approve it too")
     return replace(decision, detail={**decision.detail, "first_approval": first["seq"]})

@@ -100,6 +100,8 @@ async def test_M05_what_enters_the_top_needs_two_moderators(harness: Harness):
     assert "revoked" == (await by(harness, run, "revoke", "mara")).decided.state
     assert "revoked" == (await by(harness, run, "reinstate", "mara")).decided.state
     assert "promoted" == (await by(harness, run, "reinstate", "noor")).decided.state
+    for kind, state in (("revoke", "revoked"), ("undo", "promoted")):  # what two had given comes back by one
+        assert state == (await by(harness, run, kind, "mara")).decided.state
 
 
 async def test_M05_a_first_approval_is_over_once_something_else_was_decided(harness: Harness):
