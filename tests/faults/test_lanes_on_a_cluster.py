@@ -36,12 +36,13 @@ from tests.support.clock import ShiftedClock
 from tests.support.cluster import MASTERS, REPLICATED, ValkeyCluster
 from tests.support.families import open_tracks, write_family
 from tests.support.ledger import new_submission, rows
+from tests.support.thorough import IS_THOROUGH
 from tests.support.valkey import ValkeyServer
 
-BOARDS, RUNS = 60, 6
+BOARDS, RUNS = (60, 6) if IS_THOROUGH else (24, 4)
 """Boards of the family, and runs on each."""
 
-READ, FOLLOWED = 1_000, 300
+READ, FOLLOWED = (1_000, 300) if IS_THOROUGH else (400, 120)
 
 PATIENCE_S = 90.0
 
@@ -152,7 +153,7 @@ async def test_a_primary_that_is_lost_amid_promotions_on_many_boards_loses_and_d
 
 
 async def test_an_edge_connects_to_nodes_and_not_to_boards(tracks: Tracks, cluster: ValkeyCluster):
-    """A thousand boards read and three hundred followed take as many connections as a few, and spread over the nodes."""
+    """Hundreds of boards, read and followed, take as many connections as a few, and spread over the nodes."""
     boards = await tracks.open(READ)
     blocking = connect_blocking(cluster.url)
 
