@@ -23,6 +23,7 @@ from gateway.ledger import queries
 from gateway.runtime.settings import Settings
 from policies.loader import load_board
 from replay.simulators.sandbox import Sandbox
+from tests.support import preloaded
 from tests.support.gate import missing
 from tests.support.harness import Harness, free_port, running_harness
 from tests.support.valkey import ValkeyServer
@@ -53,20 +54,18 @@ def shell(folder: Path, script: str) -> str:
     """What a block of the page prints, run in the folder; but for what it installs, which is there."""
     script = re.sub(r"^pip install .*$", ":", script, flags=re.MULTILINE)
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    environment = os.environ | {
-        "PATH": path,
-        "PYTHONPATH": str(ROOT / "clients" / "python"),
-        "COLUMNS": "200",
-    }
-    done = subprocess.run(
-        ["bash", "-e", "-c", script],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=110,
-        check=False,
-    )
+    environment = os.environ | {"PATH": path, "COLUMNS": "200"}
+    with preloaded.at_hand(environment) as (more, control):
+        done = subprocess.run(
+            ["bash", "-e", "-c", script],
+            cwd=folder,
+            env=environment | more | {"PYTHONPATH": str(ROOT / "clients" / "python")},
+            capture_output=True,
+            text=True,
+            timeout=110,
+            check=False,
+            pass_fds=[control],
+        )
     assert 0 == done.returncode, done.stdout + done.stderr
     return done.stdout
 
