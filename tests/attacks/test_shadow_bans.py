@@ -10,6 +10,7 @@ import pytest
 from gateway.edge.reads.read_budget import OWN_VIEW_US, ReadBudgets
 from gateway.runtime.clock import rfc3339
 from gateway.runtime.settings import Settings
+from gateway.steward.archive.archiving import QUIET_MS
 from policies.errors import LedgerUnavailable
 from policies.vocabulary import State
 from tests.attacks.test_bans import ban, path_of, state_of, unban
@@ -22,6 +23,7 @@ from tests.support.valkey import ValkeyServer
 
 BOARD = "/v1/boards/sprint"
 KINDS = ("alltime", "daily", "weekly")
+DAY_S = 86_400
 FIELDS = ("Cache-Control", "Vary", "Scoregate-Window")
 
 
@@ -291,3 +293,66 @@ async def test_a_shadow_banned_player_pays_for_the_view_of_their_own(
             costs.append(charged[0])
     before, public, after, still_public = costs
     assert (before, before, before + OWN_VIEW_US) == (public, still_public, after)
+
+
+async def test_a_shadow_banned_player_stays_in_archived_windows_to_themselves(harness: Harness):
+    """Pages, cursors, figures and lists are as they were, of a later revision; others see nobody there."""
+    token, own, _, last = await a_board(harness)
+    day = (await harness.get(f"{BOARD}/entries?window=daily")).body["window"]
+    harness.clock.shift(DAY_S + 600)
+    steward = harness.steward()
+    while await steward.archive():
+        pass
+    paths = [
+        f"{BOARD}/entries?window={day}",
+        f"{BOARD}/entries?window={day}&offset=2",
+        f"{BOARD}/entries?window={day}&limit=1&ranks=unique",
+        f"{BOARD}/entries/{own}?window={day}",
+        f"{BOARD}/entries/{last}?window={day}",
+        f"{BOARD}/entries/{own}/around?window={day}&radius=1",
+        f"{BOARD}/entries/{last}/around?window={day}&radius=1",
+        f"{BOARD}/entries?players={last},{own}&window={day}",
+        f"{BOARD}/percentiles?at=0,34,66,67,100&window={day}",
+        f"{BOARD}/distribution?edges=100,150,200,201&window={day}",
+        f"/v1/players/{own}/entries?boards=sprint&window={day}",
+        f"/v1/players/{last}/entries?boards=sprint&window={day}",
+    ]
+
+    async def seen(who: str | None) -> list[Any]:
+        """Each answer without its revision; a cursor stands for the page that it leads to."""
+        shown = []
+        for path in paths:
+            body = (await harness.get(path, who)).body
+            while body.get("next"):
+                following = (await harness.get(f"{BOARD}/entries?cursor={body['next']}", who)).body
+                body = following | {"entries": body["entries"] + following["entries"]}
+            shown.append(
+                {name: body[name] for name in body if name not in ("revision", "frozen_at", "previous")}
+            )
+        return shown
+
+    before = await seen(token)
+    assert [3, 3, 1] == [
+        len(before[0]["entries"]),
+        len(before[2]["entries"]),
+        before[1]["entries"][0]["rank"] - 2,
+    ]
+    await ban(harness, own, shadow=True, message="")
+    assert before == await seen(token)
+
+    async def build_revision() -> None:
+        await steward.archive()
+        harness.clock.shift(QUIET_MS / 1000)
+        while await steward.archive():
+            pass
+
+    await build_revision()
+    assert before == await seen(token)
+    page = await harness.get(paths[0])
+    assert (2, 2, False) == (page.body["revision"], page.body["total"], own in page.raw.decode())
+    assert [404, 404] == [(await harness.get(paths[at])).status for at in (3, 5)]
+    behind = f"/v1/moderation/cases/{page.body['entries'][1]['submission']}/revoke"
+    await harness.post(behind, {"code": "other", "note": "a cheat"}, harness.moderator())
+    await build_revision()
+    shown = (await harness.get(paths[5], token)).body
+    assert (3, 2, [1, 2]) == (shown["revision"], shown["total"], [each["rank"] for each in shown["entries"]])

@@ -21,7 +21,7 @@ from gateway.index.windows.subsets import SubsetEntry, SubsetPage
 from gateway.ledger.archive import reading
 from gateway.ledger.archive.distribution import archived_distribution, archived_standing
 from gateway.ledger.archive.reading import ArchivedEntries, ArchivedEntry
-from gateway.ledger.archive.windows import archived_window
+from gateway.ledger.archive.windows import ArchivedWindow, archived_window
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.transaction import Operation
 from gateway.runtime.clock import rfc3339
@@ -47,6 +47,11 @@ class Archive:
 
     async def page(self, start: Cut | int, count: int, ranks: RankKind) -> read_models.ArchivedPage:
         """Return `count` entries from a 0-based position, or behind or ahead of a place."""
+        cut = start if isinstance(start, Cut) else None
+        return self._page_read(await self.entries_at(start, count), ranks, cut)
+
+    async def entries_at(self, start: Cut | int, count: int) -> ArchivedEntries:
+        """Return the same entries as they are stored."""
         if isinstance(start, Cut):
             beside = reading.archived_beside(
                 *self._name,
@@ -55,16 +60,19 @@ class Archive:
                 is_included=start.is_included,
                 count=count,
             )
-            return self._page_read(await self._read(beside), ranks, start)
-        page = await self._read(reading.archived_page(*self._name, first=start, count=count))
-        return self._page_read(page, ranks)
+            return await self._read(beside)
+        return await self._read(reading.archived_page(*self._name, first=start, count=count))
 
     async def around(self, player: str, radius: int, ranks: RankKind) -> read_models.ArchivedPage:
         """Return a player's entry with its neighbours. Raises `not-found` if the player has none."""
-        page = await self._read(reading.archived_around(*self._name, player, radius))
+        page = await self.entries_around(player, radius)
         if not page.entries:
-            raise _without_entry(page.window.entries)
+            raise without_entry(page.window.entries)
         return self._page_read(page, ranks)
+
+    async def entries_around(self, player: str, radius: int) -> ArchivedEntries:
+        """Return the same entries as they are stored; none if the player has none."""
+        return await self._read(reading.archived_around(*self._name, player, radius))
 
     async def entry(self, player: str, ranks: RankKind) -> tuple[read_models.EntryRead, int]:
         """Return a player's entry and the revision that it is from.
@@ -75,7 +83,7 @@ class Archive:
         standing = self._existing(await self._edge.ledger.read(work, ReadKind.PAGES))
         total, entry = standing.window.entries, standing.entry
         if entry is None:
-            raise _without_entry(total)
+            raise without_entry(total)
         position = relative_position(total, standing.better, entry.score, standing.next_score)
         return entry_read(self._entry(entry, ranks), position), standing.window.revision
 
@@ -120,7 +128,12 @@ class Archive:
     def _page_read(
         self, archived_entries: ArchivedEntries, ranks: RankKind, cut: Cut | None = None
     ) -> read_models.ArchivedPage:
-        window, page = archived_entries.window, self.index_page(archived_entries, ranks)
+        return self.shown(archived_entries.window, self.index_page(archived_entries, ranks), ranks, cut)
+
+    def shown(
+        self, window: ArchivedWindow, page: Page, ranks: RankKind, cut: Cut | None = None
+    ) -> read_models.ArchivedPage:
+        """Return a page of a revision of this window as an answer, with cursors."""
         beside = self._edge.cursors.beside(self._board, self._window, ranks, page, cut)
         fields = dict(entry_page(self._board.name, self._window, page, *beside))
         return read_models.ArchivedPage(
@@ -201,5 +214,6 @@ def _deleted() -> Problem:
     return Problem(ProblemType.NOT_FOUND, "the window is no longer kept")
 
 
-def _without_entry(total: int) -> Problem:
+def without_entry(total: int) -> Problem:
+    """Return the problem of a player without an entry in a window of so many."""
     return Problem(ProblemType.NOT_FOUND, "the player has no entry in this window", ranked=False, total=total)

@@ -16,9 +16,10 @@ from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.request import board_of, whole_number
 from gateway.edge.http.responses import json_bytes
 from gateway.edge.problems import Problem, ProblemType
-from gateway.edge.reads.archive import Archive, archive_response, archived
+from gateway.edge.reads.archive import Archive, archive_response
 from gateway.edge.reads.distribution_reader import SourcedDistribution
 from gateway.edge.reads.entries import remembered, window_of
+from gateway.edge.reads.own_archive import archive_for
 from gateway.edge.reads.own_view import reader_for
 from gateway.edge.reads.page_cache import PAGES, RenderedPage
 from gateway.edge.wire import read_models
@@ -83,7 +84,7 @@ async def _show(request: web.Request, view: DistributionView) -> web.Response:
         return await pages.answer(request, page)
     edge, board = request.app[EDGE], await board_of(request)
     window = await window_of(edge, board, request)
-    if (archive := await archived(edge, board, window)) is not None:
+    if (archive := await archive_for(request, board, window)) is not None:
         answer, sourced = await view(board, window, partial(_from_archive, archive))
         return archive_response(request, answer, sourced.revision)
     reader = await reader_for(request, board, window)

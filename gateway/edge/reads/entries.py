@@ -14,11 +14,12 @@ from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.request import board_of, whole_number
 from gateway.edge.http.responses import entry_page, entry_read, json_bytes, standing_read
 from gateway.edge.problems import Problem, ProblemType
-from gateway.edge.reads.archive import archive_response, archived, is_archived
+from gateway.edge.reads.archive import archive_response, is_archived
 from gateway.edge.reads.board_reader import SOURCE, BoardReader, SourcedPage
 from gateway.edge.reads.distribution_reader import ESTIMATED, DistributionReader
 from gateway.edge.reads.filters import filter_of, filtered_around, filtered_page
 from gateway.edge.reads.history import instant_of, past_page
+from gateway.edge.reads.own_archive import archive_for
 from gateway.edge.reads.own_reader import OwnReader
 from gateway.edge.reads.own_view import reader_for
 from gateway.edge.reads.page_cache import PAGES, CachedPage, Render, RenderedPage, revalidated
@@ -58,7 +59,7 @@ async def list_entries(request: web.Request) -> web.Response:
     if as_of_ms is not None:
         return await past_page(request, board, window, as_of_ms, ranks, offset=first, limit=count)
     start = cursor.cut if cursor else first
-    if (archive := await archived(edge, board, window)) is not None:
+    if (archive := await archive_for(request, board, window)) is not None:
         final = await archive.page(start, count, ranks)
         return archive_response(request, final, final.revision)
     reader = await reader_for(request, board, window)
@@ -74,7 +75,7 @@ async def show_entry(request: web.Request) -> web.Response:
     edge, board = request.app[EDGE], await board_of(request)
     window, player = await window_of(edge, board, request), request.match_info["player"]
     ranks = _rank_kind(board, request)
-    if (archive := await archived(edge, board, window)) is not None:
+    if (archive := await archive_for(request, board, window)) is not None:
         entry, revision = await archive.entry(player, ranks)
         return archive_response(request, entry, revision, {"Scoregate-Window": window})
     reader = await reader_for(request, board, window)
@@ -95,7 +96,7 @@ async def list_around(request: web.Request) -> web.Response:
     window, player = await window_of(edge, board, request), request.match_info["player"]
     radius = whole_number(request, "radius", 5, 0, RADIUS_LIMIT)
     ranks = _rank_kind(board, request)
-    if (archive := await archived(edge, board, window)) is not None:
+    if (archive := await archive_for(request, board, window)) is not None:
         final = await archive.around(player, radius, ranks)
         return archive_response(request, final, final.revision)
     reader = await reader_for(request, board, window)

@@ -13,7 +13,8 @@ from gateway.edge.http.request import player_of
 from gateway.edge.http.responses import entry_shown, json_response
 from gateway.edge.players.friends import friends_of
 from gateway.edge.problems import Problem, ProblemType
-from gateway.edge.reads.archive import archived, is_out_of_index, revision_field
+from gateway.edge.reads.archive import is_out_of_index, revision_field
+from gateway.edge.reads.own_archive import archive_for
 from gateway.edge.reads.own_reader import OwnReader
 from gateway.edge.reads.own_view import reader_for
 from gateway.edge.wire import fields, read_models
@@ -64,7 +65,7 @@ async def filtered_page(
         page = await edge.of(board).reader.indexed(read, if_unplayed=_NOBODY)
         return json_response(_filtered(board, window, page))
     friends, headers = await friends_of(edge, player_of(request).subject), _PRIVATE
-    if (archive := await archived(edge, board, window)) is not None:
+    if (archive := await archive_for(request, board, window)) is not None:
         everybody, revision = await archive.subset([friends.player, *friends.friends])
         headers = _PRIVATE | revision_field(revision)
         page = SubsetPage(everybody.total, everybody.entries[offset : offset + limit])
@@ -88,7 +89,7 @@ async def _around_among_friends(request: web.Request, board: Board, window: str,
     """Return the bearer or a friend, with neighbours among the bearer and friends."""
     edge = request.app[EDGE]
     friends = await friends_of(edge, player_of(request).subject)
-    player, archive = request.match_info["player"], await archived(edge, board, window)
+    player, archive = request.match_info["player"], await archive_for(request, board, window)
     headers = _PRIVATE
     if archive is not None:
         everybody, revision = await archive.subset([friends.player, *friends.friends])
@@ -124,7 +125,7 @@ async def _listed_page(request: web.Request, board: Board, window: str) -> web.R
     players = _players_of(request.query["players"])
     edge = request.app[EDGE]
     headers: dict[str, str] = {}
-    if (archive := await archived(edge, board, window)) is not None:
+    if (archive := await archive_for(request, board, window)) is not None:
         page, revision = await archive.subset(players)
         headers = revision_field(revision)
     else:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -25,6 +25,7 @@ from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reads.archive import Archive, may_be_archived
 from gateway.edge.reads.board_reader import SOURCE, log_fault, note_away
 from gateway.edge.reads.entries import WINDOW_NAME
+from gateway.edge.reads.own_archive import OwnArchive, archive_for
 from gateway.edge.reads.own_reader import OwnReader
 from gateway.edge.reads.own_view import own_boards, own_standings, reader_for, shadow_banned
 from gateway.edge.reads.page_cache import revalidated
@@ -154,33 +155,42 @@ async def entries_on(
 async def _own(
     request: web.Request, player: str, places: Mapping[str, _Place]
 ) -> dict[str, board_answers.StandingShown]:
-    """Return the standings that only who sent a request sees so, as answers. An archived window has none.
+    """Return the standings that only who sent a request sees so, as answers.
 
     Players see their own where a shadow ban hides it, and those of others beside it, as the boards show them.
     """
     edge = request.app[EDGE]
-    current = {
-        name: place for name, place in places.items() if not may_be_archived(edge, place.board, place.window)
+    hidden = {name: place for name, place in places.items() if shadow_banned(request, name)}
+    own = {
+        name: place.request
+        for name, place in hidden.items()
+        if shadow_banned(request, name) == player and not may_be_archived(edge, place.board, place.window)
     }
-    found = await own_standings(request, player, [place.request for place in current.values()])
-    found |= await _beside_own(request, player, current.values())
-    return {name: _shown(current[name], standing) for name, standing in found.items()}
+    found = await own_standings(request, player, own.values())
+    found |= await _as_own_reader(
+        request, player, [place for name, place in hidden.items() if name not in own]
+    )
+    return {name: _shown(places[name], standing) for name, standing in found.items()}
 
 
-async def _beside_own(
-    request: web.Request, player: str, places: Iterable[_Place]
+async def _as_own_reader(
+    request: web.Request, player: str, places: Sequence[_Place]
 ) -> dict[str, RankedStanding]:
-    """Return, by name, where a player stands on boards on which who sent a request alone sees their own."""
+    """Return, by name, where a player stands for who sent a request, and alone sees their own standing."""
 
-    async def beside(place: _Place) -> RankedStanding | None:
+    async def seen(place: _Place) -> RankedStanding | None:
+        archive = await archive_for(request, place.board, place.window)
+        if isinstance(archive, OwnArchive):
+            return _of_page(await archive.page_around(player, 0, place.kind))
+        if archive is not None:
+            return None
         reader = await reader_for(request, place.board, place.window)
         if not isinstance(reader, OwnReader):
             return None
         return _of_page((await reader.around(place.window, player, 0, place.kind)).page)
 
-    hidden = [place for place in places if shadow_banned(request, place.board.name) not in (None, player)]
-    found = await in_turns(map(beside, hidden), at_once=INDEXED_AT_ONCE)
-    return {place.board.name: each for place, each in zip(hidden, found, strict=True) if each}
+    found = await in_turns(map(seen, places), at_once=INDEXED_AT_ONCE)
+    return {place.board.name: each for place, each in zip(places, found, strict=True) if each}
 
 
 def readable_window(policy: Policy, name: str, now_ms: int) -> str | None:

@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Any, Final, NamedTuple
 
-import orjson
-
 from gateway.ledger.archive import freezing
 from gateway.ledger.archive.freezing import SliceOutcome
+from gateway.ledger.archive.frozen_policies import DECIDING, DECIDING_OF_ROLLUP, ranking_of
 from gateway.ledger.archive.windows import (
     ArchivedWindow,
     ArchiveStage,
@@ -33,8 +32,6 @@ from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import Event, logger
 from policies.errors import ArchiveRefused
 from policies.loader import Board
-from policies.model import Policy
-from policies.ranking import Ranking
 from policies.windows import FOREVER_MS, Window, window_named
 
 SLICE: Final = 2_000
@@ -62,21 +59,6 @@ WAIT_MS: Final = 5_000
 """Time between two looks at a window that is over and has pending submissions."""
 
 DAY_MS: Final = 86_400_000
-
-_DECIDING: Final = frozenset(
-    {"operator", "order", "decimals", "ranks", "tie_break", "tie_fields", "tie_resolution_ms", "joins",
-     "score", "time_zone", "season", "windows"}
-)  # fmt: skip
-"""Policy fields that decide the ranks of a window; they are stored with it."""
-
-_TODAYS: Final = frozenset({"board", "title", "writes", "velocity", "anomaly", "builds", "replay"})
-"""Policy fields that a policy also needs, taken from today's."""
-
-_DECIDING_OF_ROLLUP: Final = frozenset(
-    {"rollup", "order", "decimals", "ranks", "score", "time_zone", "season", "windows"}
-)
-_TODAYS_OF_ROLLUP: Final = frozenset({"board", "title", "writes"})
-"""The same of a rollup, which is refused settings for runs."""
 
 _log = logger()
 
@@ -235,7 +217,7 @@ class Archiver:
             return None
 
     def _todays_policy(self) -> FrozenPolicy:
-        deciding = _DECIDING_OF_ROLLUP if self._board.policy.rollup else _DECIDING
+        deciding = DECIDING_OF_ROLLUP if self._board.policy.rollup else DECIDING
         fields = self._board.policy.model_dump_json(include=set(deciding))
         return FrozenPolicy(fields, self._board.digest, self._board.ranking.rule)
 
@@ -306,10 +288,3 @@ class Archiver:
         if archived.stage.is_gone:
             return archived.stage is ArchiveStage.FORGETTING or archived.changed_seq > 0
         return self._keep_ms is not None and archived.end_ms + self._keep_ms <= now_ms
-
-
-def ranking_of(archived: ArchivedWindow, today: Policy) -> Ranking:
-    """Return the ranking of a window by the policy that it was frozen under."""
-    fields = _TODAYS_OF_ROLLUP if today.rollup else _TODAYS
-    todays = today.model_dump(include=set(fields), mode="json")
-    return Ranking(Policy.model_validate_json(orjson.dumps(todays | orjson.loads(archived.policy))))
