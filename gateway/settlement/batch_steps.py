@@ -20,12 +20,11 @@ from gateway.ledger.reads import ReadKind
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.runtime.clock import Clock
 from gateway.runtime.failpoints import Point, reach
+from gateway.settlement.batch_slices import SLICE, decide_slice
 from gateway.settlement.batches import (
     KEPT_MS,
     LIMIT,
     ON_BOARDS,
-    SLICE,
-    decide_slice,
     entered,
     has_work,
     move_of,
@@ -50,16 +49,25 @@ class BatchSteps:
     """Works on batches. Its methods raise LedgerUnavailable; what was done by then stays.
 
     The catalogue of an edge does not know deleted boards: `is_edge` leaves batches with such to stewards.
+    That of a command is read anew, so that it `waits_for_boards` no longer.
     """
 
     def __init__(
-        self, ledger: Ledger, index: Projection, catalogue: Catalogue, *, clock: Clock, is_edge: bool = False
+        self,
+        ledger: Ledger,
+        index: Projection,
+        catalogue: Catalogue,
+        *,
+        clock: Clock,
+        is_edge: bool = False,
+        waits_for_boards: bool = True,
     ) -> None:
         self._ledger = ledger
         self._index = index
         self._catalogue = catalogue
         self._clock = clock
         self._is_edge = is_edge
+        self._waits_for_boards = waits_for_boards
 
     async def follow(self, batch_id: str, *, steps: int = AT_ONCE) -> Batch | None:
         """Make up to some steps, and return the batch as it is then; None once it is forgotten."""
@@ -131,7 +139,9 @@ class BatchSteps:
         boards = await self._catalogue.boards(names)
         if self._is_edge and len(boards) < len(names):
             return False
-        changes = await self._ledger.write(decide_slice(batch, items, boards, now_ms=self._clock()))
+        now_ms, waits = self._clock(), self._waits_for_boards
+        decided = decide_slice(batch, items, boards, now_ms=now_ms, waits_for_boards=waits)
+        changes = await self._ledger.write(decided)
         reach(Point.AFTER_SETTLE)
         for name, changes_of_board in changes.items():
             if changes_of_board:

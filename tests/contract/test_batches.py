@@ -13,9 +13,10 @@ from gateway.ledger.moderation import selections
 from gateway.ledger.moderation.batches import BatchItem, BatchState
 from gateway.runtime import failpoints
 from gateway.runtime.failpoints import Point, Unforeseen
-from gateway.settlement import batch_steps, batches
+from gateway.settlement import batch_slices, batch_steps, batches
 from gateway.settlement.batches import KEPT_MS, abandon, apply, begin, reverse
 from gateway.settlement.label_audit import check_labels
+from gateway.settlement.passed_boards import AGAIN_MS, GIVEN_UP_MS
 from gateway.steward.batch_keeping import BatchKeeper
 from gateway.steward.failures import Failures
 from policies.choices import Operator
@@ -73,7 +74,7 @@ async def test_a_batch_decides_what_was_previewed_whatever_others_decide_meanwhi
     store: Store, board: Board, other: Board, kind: DecisionKind, monkeypatch: pytest.MonkeyPatch
 ):
     """Others decide before it and between its slices, and new runs come: those are left, and reversing brings back all."""
-    monkeypatch.setattr(batches, "SLICE", 3)
+    monkeypatch.setattr(batch_slices, "SLICE", 3)
     monkeypatch.setattr(batch_steps, "SLICE", 3)
     monkeypatch.setattr(selections, "SCANNED", 4)
     drawn = random.Random(kind.value)
@@ -146,7 +147,7 @@ async def test_what_a_process_left_when_it_died_a_steward_finishes(
     store: Store, board: Board, point: Point, monkeypatch: pytest.MonkeyPatch
 ):
     """At each point, in deciding and in reversing: every item once, and all back."""
-    monkeypatch.setattr(batches, "SLICE", 3)
+    monkeypatch.setattr(batch_slices, "SLICE", 3)
     monkeypatch.setattr(batch_steps, "SLICE", 3)
     async with open_in(store) as ledger:
         desk = Desk(ledger, {"tiny": board})
@@ -353,18 +354,43 @@ async def test_a_reversal_leaves_what_somebody_decided_on_since(store: Store, bo
         assert [("b",)] == await store.sql("SELECT submission_id FROM submissions WHERE state = 'promoted'")
 
 
-async def test_what_is_on_a_board_without_a_policy_is_left_and_said(store: Store, board: Board, other: Board):
-    """The preview counts it before anything is decided, and the batch leaves it for that reason."""
+async def test_what_is_on_a_board_that_a_steward_does_not_know_is_taken_again_for_an_hour(
+    store: Store, board: Board, other: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """It holds up nothing, and neither does its reversal; one that nobody knows by then is left, and that is said."""
+    monkeypatch.setattr(batch_slices, "SLICE", 2)
+    monkeypatch.setattr(batch_steps, "SLICE", 2)
     async with open_in(store) as ledger:
-        desk = Desk(ledger, {"tiny": board})
-        for on, name in ((board, "a"), (other, "b")):
-            await submitted(ledger, on, [(name, "ada", 1)], to_state=State.PROMOTED)
+        known = {"tiny": board}
+        desk = Desk(ledger, known)
+        gone = boards.board(tmp_path / "gone", "gone")
+        for on, names in ((board, "a"), (other, "bcd"), (gone, "efg")):
+            await submitted(ledger, on, [(name, "ada", 1) for name in names], to_state=State.PROMOTED)
         batch = await desk.previewed(a_batch("one", DecisionKind.REVOKE))
-        assert ({"no-policy": 1}, {}) == (batch.preview["left_out"], batch.outcomes)
+        assert ({"no-policy": 6}, {}) == (batch.preview["left_out"], batch.outcomes)
         batch = await desk.apply(batch)
-        assert ({"no-policy": 1}, {"decided": 1, "barred": 1}) == (batch.left_out, batch.outcomes)
+        assert (BatchState.APPLYING, {"decided": 1}, {}) == (batch.state, batch.outcomes, batch.left_out)
+        assert desk.now_ms + AGAIN_MS == batch.due_at_ms, "other batches have their turns meanwhile"
+        known["other"] = other
+        assert batch == await desk.settled("one")
+        desk.now_ms += AGAIN_MS
+        batch = await desk.settled("one")
+        assert (BatchState.APPLYING, {"decided": 4}) == (batch.state, batch.outcomes)
+        desk.now_ms += GIVEN_UP_MS
+        batch = await desk.settled("one")
+        assert (BatchState.APPLIED, {"decided": 4, "barred": 3}) == (batch.state, batch.outcomes)
+        assert {"no-policy": 3} == batch.left_out
+
+        del known["other"]
         batch = await desk.reverse(batch)
-        assert {"reversed": 1, "barred": 1} == batch.outcomes
+        assert (BatchState.REVERSING, {"reversed": 1, "decided": 3, "barred": 3}) == (
+            batch.state,
+            batch.outcomes,
+        )
+        known["other"] = other
+        desk.now_ms += AGAIN_MS
+        batch = await desk.settled("one")
+        assert (BatchState.REVERSED, {"reversed": 4, "barred": 3}) == (batch.state, batch.outcomes)
 
 
 async def test_what_a_command_puts_into_a_batch_is_all_that_it_decides_on(store: Store, board: Board):
@@ -417,7 +443,7 @@ async def test_an_operator_who_reverses_a_batch_at_work_lets_it_go_no_further(
     store: Store, board: Board, monkeypatch: pytest.MonkeyPatch
 ):
     """Only what it decided by then is decided back, and its labels count no more; the rest was never touched."""
-    monkeypatch.setattr(batches, "SLICE", 2)
+    monkeypatch.setattr(batch_slices, "SLICE", 2)
     monkeypatch.setattr(batch_steps, "SLICE", 2)
     async with open_in(store) as ledger:
         desk = Desk(ledger, {"tiny": board})

@@ -30,7 +30,7 @@ class Batch(Document):
     """A decision on many submissions, with what its preview says.
 
     `items` counts what was selected, `outcomes` what became of how many. `in_cases` counts the cases that a
-    colleague is in, `left_out` what is left as it is, by reason. `detail` says what is wrong, or is None.
+    colleague is in, `left_out` what is left as it is, by reason. `detail` says what holds it up, or is None.
     """
 
     batch: str

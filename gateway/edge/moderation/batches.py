@@ -42,6 +42,7 @@ from gateway.settlement.batches import (
     reverse,
 )
 from gateway.settlement.held_cases import MODERATOR
+from gateway.settlement.passed_boards import PassedBoards
 from policies.decision_codes import DecisionKind
 from policies.errors import CaseOvertaken, StateConflict
 from policies.moderation import Moderation
@@ -312,6 +313,13 @@ def _outcomes_of(batch: Batch) -> dict[str, int]:
 
 
 def _fault_of(batch: Batch) -> str | None:
+    """Return what holds a batch up, None if nothing does."""
+    passed = PassedBoards.of(batch)
+    if batch.due_at_ms is not None and passed.is_waiting:
+        return (
+            "some submissions are on boards that no steward knows yet; "
+            f"they are looked for again until {rfc3339(passed.until_ms)}, and left then"
+        )
     if batch.state is not BatchState.REFUSED:
         return None
     return (

@@ -65,7 +65,7 @@ class BatchShown(Answer):
 
     `items` counts what was selected. Of `boards` those with most items are named, of `podiums` the first; all
     are counted. `in_cases` counts the cases that a colleague is in, `left_out` what the batch leaves as it
-    is, by reason. `outcomes` says what became of how many items. `detail` says what is wrong, or null.
+    is, by reason. `outcomes` says what became of how many items. `detail` says what holds it up, or null.
     """
 
     batch: str

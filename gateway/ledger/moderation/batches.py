@@ -147,6 +147,16 @@ class BatchItem(NamedTuple):
         """Return its place among the items of its batch."""
         return (self.board, self.seq)
 
+    @property
+    def is_waiting(self) -> bool:
+        """Return whether nothing has become of it yet."""
+        return self.outcome == ItemOutcome.WAITING
+
+    @property
+    def is_decided(self) -> bool:
+        """Return whether the batch has decided on it, and that was not reversed."""
+        return self.outcome == ItemOutcome.DECIDED
+
 
 class ItemScore(NamedTuple):
     """The score of an item, and how it ties."""
