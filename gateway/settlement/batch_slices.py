@@ -65,7 +65,6 @@ def decide_slice(
     """
     passed = PassedBoards.of(batch)
     items = passed.taken(found)
-    decide_items = _apply_items if batch.state is BatchState.APPLYING else _reverse_items
 
     async def work(tx: Transaction) -> Mapping[str, list[Change]]:
         now = await batches.load_batch(tx, batch.batch_id)
@@ -85,9 +84,8 @@ def decide_slice(
                 else:
                     outcomes += left_out
                 continue
-            decided = await decide_items(tx, batch, boards[name], of_board, now_ms)
-            outcomes += [item for item, _ in decided]
-            changes[name] = await fold(tx, boards[name], [each for _, each in decided if each is not None])
+            done, changes[name] = await _decide_on_board(tx, batch, boards[name], of_board, now_ms)
+            outcomes += done
         await batches.set_outcomes(tx, batch.batch_id, outcomes)
         left = [before[item.place] for item in outcomes]
         await batches.change(tx, _behind(batch.with_outcomes(left, outcomes), items, walk, now_ms))
@@ -97,6 +95,25 @@ def decide_slice(
 
 
 _Decided = tuple[BatchItem, SettledDecision | None]
+
+
+async def _decide_on_board(
+    tx: Transaction, batch: Batch, board: Board, items: Sequence[BatchItem], now_ms: int
+) -> tuple[list[BatchItem], list[Change]]:
+    """Return items of a board with what became of them, and the changes.
+
+    Where a top needs two moderators, each is decided on the standings that those before it leave: runs that
+    add up may reach it together.
+    """
+    decide_items = _apply_items if batch.state is BatchState.APPLYING else _reverse_items
+    is_each_folded = bool(board.policy.moderation.four_eyes_top)
+    outcomes: list[BatchItem] = []
+    changes: list[Change] = []
+    for some in [[item] for item in items] if is_each_folded else [items]:
+        decided = await decide_items(tx, batch, board, some, now_ms)
+        outcomes += [item for item, _ in decided]
+        changes += await fold(tx, board, [each for _, each in decided if each is not None])
+    return outcomes, changes
 
 
 def _behind(batch: Batch, items: Sequence[BatchItem], passed: PassedBoards, now_ms: int) -> Batch:

@@ -203,6 +203,22 @@ async def test_a_batch_decides_on_what_only_a_ban_revokes_and_its_reversal_leave
         assert before == (await store.sql(STANDINGS), await store.sql(STATES))
 
 
+async def test_a_batch_brings_nobody_into_a_top_that_needs_two_moderators(store: Store, tmp_path: Path):
+    """Also not by several runs that add up, of which none would reach it alone."""
+    board = boards.board(
+        tmp_path, operator=Operator.SUM.value, windows=["alltime"], moderation={"four_eyes_top": 1}
+    )
+    async with open_in(store) as ledger:
+        desk = Desk(ledger, {"tiny": board})
+        await submitted(ledger, board, [("base", "zoe", 50)], to_state=State.PROMOTED)
+        await submitted(ledger, board, [(f"run{at}", "ada", 20) for at in range(4)], to_state=State.HELD)
+        batch = await desk.apply(await desk.previewed(a_batch("one", DecisionKind.APPROVE)))
+        assert {"decided": 2, "barred": 2} == dict(batch.outcomes)
+        assert [("zoe", 50), ("ada", 40)] == [(row[2], row[3]) for row in await store.sql(STANDINGS)]
+        await desk.reverse(batch)
+        assert ["zoe"] == [row[2] for row in await store.sql(STANDINGS)]
+
+
 async def test_a_selection_takes_what_is_asked_for_and_nothing_beside(
     store: Store, board: Board, other: Board
 ):
