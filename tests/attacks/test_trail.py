@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from gateway.edge.auth.moderator_credentials import COOKIE
 from gateway.ledger.moderation import trail
 from gateway.ledger.moderation.trail_file import read_rows
 from tests.attacks.test_moderation import a_held_run, decide
-from tests.support.harness import Harness, Run
+from tests.support.desk import session_of, staff
+from tests.support.harness import Harness, Request, Run
 
 
 async def page(harness: Harness, query: str = "", *boards: str) -> dict[str, Any]:
@@ -96,6 +98,16 @@ async def test_M02_the_trail_ends_where_the_moderators_boards_do(harness: Harnes
     cursor = (await page(harness, "?limit=1"))["next"]
     foreign = await harness.get(f"/v1/moderation/trail?limit=1&cursor={cursor}", harness.moderator("vault"))
     assert (422, "schema-violation") == (foreign.status, foreign.problem)
+
+
+async def test_M02_the_export_ends_where_somebody_is_no_senior(harness: Harness):
+    """It hides no check, so that who only reads a board, or decides on it, exports nothing of it."""
+    await decided(harness, ("mara", "approve"))
+    for on_sprint, exported in (("moderator", 0), ("senior", 1)):
+        await staff(harness, {f"a.{on_sprint}": {"sprint": on_sprint, "vault": "senior"}})
+        cookie = {"Cookie": f"{COOKIE}={(await session_of(harness, f'a.{on_sprint}')).token}"}
+        answer = await harness.send(Request("GET", "/v1/moderation/trail.csv", b"", cookie))
+        assert (200, exported) == (answer.status, len(answer.raw.splitlines()) - 1)
 
 
 async def test_M01_the_trail_is_for_moderators(harness: Harness):

@@ -8,7 +8,7 @@ from typing import Final
 
 from aiohttp import web
 
-from gateway.edge.auth.moderators import Ability, Moderator
+from gateway.edge.auth.moderators import Ability
 from gateway.edge.context import EDGE
 from gateway.edge.http.request import moderator_of, whole_number
 from gateway.edge.http.responses import json_response
@@ -47,7 +47,7 @@ async def trail_shown(request: web.Request, *, count: int) -> TrailPageShown:
     """
     moderator = await moderator_of(request, Ability.READ, _board_asked(request))
     hidden = first_hidden(await hidden_checks(request.app[EDGE], moderator))
-    page, following = await _page(request, moderator, count, hidden)
+    page, following = await _page(request, moderator.scopes(Ability.READ), count, hidden)
     events = [_shown(event) for event in page.events]
     return TrailPageShown(events=events, next=following)
 
@@ -59,7 +59,7 @@ async def export_trail(request: web.Request) -> web.Response:
     """
     moderator = await moderator_of(request, Ability.OVERRULE, _board_asked(request))
     count = whole_number(request, "limit", 1_000, 1, ROWS_LIMIT)
-    page, following = await _page(request, moderator, count, {})
+    page, following = await _page(request, moderator.scopes(Ability.OVERRULE), count, {})
     headers = {"Content-Type": _CSV, "Content-Disposition": 'attachment; filename="audit-trail.csv"'}
     if following:
         url = request.rel_url.update_query(cursor=following)
@@ -72,12 +72,12 @@ def _board_asked(request: web.Request) -> str | None:
 
 
 async def _page(
-    request: web.Request, moderator: Moderator, count: int, hidden: Mapping[str, int]
+    request: web.Request, scopes: frozenset[str], count: int, hidden: Mapping[str, int]
 ) -> tuple[TrailPage, str | None]:
     """Return the page of the query, and the cursor of the one behind it."""
     edge, query = request.app[EDGE], request.query
     wanted = TrailFilter(
-        scopes=moderator.scopes(Ability.READ),
+        scopes=scopes,
         moderator=query.get("moderator"),
         reason=_reason_of(request),
         board=query.get("board"),
