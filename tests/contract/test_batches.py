@@ -458,7 +458,7 @@ async def test_what_comes_while_a_batch_is_selected_is_not_in_it(
 async def test_an_operator_who_reverses_a_batch_at_work_lets_it_go_no_further(
     store: Store, board: Board, monkeypatch: pytest.MonkeyPatch
 ):
-    """Only what it decided by then is decided back, and its labels count no more; the rest was never touched."""
+    """Only what it decided by then is decided back, and its labels count no more; what an operator applies leaves none."""
     monkeypatch.setattr(batch_slices, "SLICE", 2)
     monkeypatch.setattr(batch_steps, "SLICE", 2)
     async with open_in(store) as ledger:
@@ -475,3 +475,10 @@ async def test_an_operator_who_reverses_a_batch_at_work_lets_it_go_no_further(
         assert [(2,)] == await store.sql("SELECT count(*) FROM events WHERE to_state = 'revoked'")
         labels = await store.sql("SELECT count(*), count(overturned_by) FROM labels")
         assert ([(2, 2)], 2) == (labels, await check_labels(ledger))
+        await desk.previewed(a_batch("two", DecisionKind.REVOKE))
+        assert {"decided": 6} == (await operator.apply("two")).outcomes
+        assert [("operator", 6)] == await store.sql(
+            'SELECT actor, count(*) FROM events WHERE detail LIKE \'%"batch":"two"%\' GROUP BY 1'
+        )
+        assert labels == await store.sql("SELECT count(*), count(overturned_by) FROM labels")
+        assert 2 == await check_labels(ledger), "labels are of decisions that somebody is named for"
