@@ -86,6 +86,7 @@ async def show_case_page(request: web.Request) -> web.Response:
         ],
         scores=_plotted(case, board),
         around=await read_surroundings(edge, board, submission, moderator),
+        statement=next((event for event in reversed(case.events) if "text" in event.detail), None),
         playback=playback.model_dump_json() if playback and case.has_recording else "",
         claimed=orjson.dumps(
             {"board": board.name, **case.submission.model_dump(include={"score", "ticks", "stats"})}

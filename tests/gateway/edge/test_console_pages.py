@@ -438,3 +438,27 @@ async def test_a_filter_that_is_left_empty_filters_nothing(harness: Harness):
     assert 'href="/console/queue?max_age_s=3600"' in shown.text
     few = await ask(harness, "GET", "/console/queue?reason=slow-motion", session)
     assert "No case fits" in few.text
+
+
+async def test_a_case_shows_what_its_player_says(harness: Harness):
+    """The answer to a question and the text of an appeal stand on its page, and no number in their place."""
+    await staff(harness, ROLES)
+    token = await harness.new_player("Ada")
+    player = harness.edge.tokens.check(token, now_s=0).subject  # type: ignore[union-attr]
+    case, jo = await submitted(harness, player, 900), await session_of(harness, "jo")
+    path = f"/console/cases/{case}"
+    for kind, form, statement, heading in (
+        ("hold", {"code": "question", "message": "how-played"}, "answer", "The player answers"),
+        ("reject", {"code": "impossible"}, "appeal", "The player appeals"),
+    ):
+        page = await ask(harness, "GET", path, jo)
+        version = re.search(r'name="etag" value="&#34;(\d+)&#34;"', page.text)[1]  # type: ignore[index]
+        assert (
+            303 == (await ask(harness, "POST", f"{path}/{kind}", jo, form | {"etag": f'"{version}"'})).status
+        )
+        said = await harness.post(f"/v1/submissions/{case}/{statement}", {"text": f"<{statement}>"}, token)
+        assert 200 == said.status
+        page = await ask(harness, "GET", path, jo)
+        quoted = re.findall(r"<blockquote[^>]*>(.*?)</blockquote>", page.text)
+        assert (heading in page.text, 2) == (True, quoted.count(f"&lt;{statement}&gt;")), quoted
+        assert [] == [text for text in quoted if text.rpartition(" ")[2].isdigit()]
