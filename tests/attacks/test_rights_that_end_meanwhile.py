@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from base64 import b32decode
 from typing import Any
 
@@ -10,11 +11,12 @@ from aiohttp import web
 
 from gateway.edge.auth.second_factors import code_at
 from gateway.edge.http.body import read_body
-from gateway.edge.moderation import own_account, people
+from gateway.edge.moderation import decisions, own_account, people, renames, views
 from gateway.ledger.moderation.account_rows import Act
 from gateway.ledger.moderation.accounts import account_of, change_account, disable_account
 from gateway.ledger.moderation.sessions import end_sessions
-from tests.support.harness import Harness
+from tests.attacks.test_moderation import a_held_run
+from tests.support.harness import Harness, Request
 from tests.support.logins import PASSWORD, admin, logged_in, with_password
 
 
@@ -38,6 +40,28 @@ def held_back(monkeypatch: pytest.MonkeyPatch, room: Any, harness: Harness, work
         return await read_body(request, limit)
 
     monkeypatch.setattr(room, "read_body", late)
+
+
+async def test_M11_who_was_disabled_decides_nothing(harness: Harness, monkeypatch: pytest.MonkeyPatch):
+    """Though the head of the request came before; nor do they rename, or save a view."""
+    run = await a_held_run(harness)
+    seen = await harness.as_seen(f"/v1/moderation/cases/{run.id}/approve", harness.moderator())
+    named = {"was": "Ada", "name": "Eve", "code": "abusive"}
+    for room, method, path, body in (
+        (decisions, "POST", f"/cases/{run.id}/approve", {"code": "plausible"}),
+        (renames, "POST", f"/players/{run.player}/rename", named),
+        (views, "PUT", "/views/mine", {"filters": {"board": "sprint"}}),
+    ):
+        name = f"noor.{method}.{len(path)}".lower()
+        bearer = {
+            "Authorization": f"Bearer {harness.moderator(name=name)}",
+            "Content-Type": "application/json",
+        }
+        held_back(monkeypatch, room, harness, disable_account(name, Act("operator", harness.clock())))
+        sent = Request(method, f"/v1/moderation{path}", json.dumps(body).encode(), bearer | seen)
+        answer = await harness.send(sent)
+        assert (path, 401, "token-invalid") == (path, answer.status, answer.problem)
+    assert "held" == await harness.state_of(run.id)
 
 
 async def test_M11_an_admin_who_was_disabled_adds_nobody(harness: Harness, monkeypatch: pytest.MonkeyPatch):

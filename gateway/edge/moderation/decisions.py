@@ -57,9 +57,10 @@ def decision_handler(kind: DecisionKind, summary: str) -> Callable[[web.Request]
     """Return the handler of a kind of decision. `summary` describes it in the API's reference."""
 
     async def handler(request: web.Request) -> web.Response:
+        sent = await read_body(request, TEXT_BODY)  # before the credential, which may end while it arrives
         edge, board, submission, moderator = await case_of(request, Ability.DECIDE)
         version = expected_version(request)
-        body = parse_body(await read_body(request, TEXT_BODY), NewDecision)
+        body = parse_body(sent, NewDecision)
         asked = RequestedDecision(kind, body, version)
         answer = await decide_case(edge, board, submission, moderator, asked)
         headers = {"ETag": etag(answer.version), **replay_header(is_replay=answer.is_replay)}

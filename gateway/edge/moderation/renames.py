@@ -38,8 +38,8 @@ _log = logger()
 async def rename_player(request: web.Request) -> web.Response:
     """Give a player another name, which every board shows at once."""
     edge, player = request.app[EDGE], named_player(request)
-    moderator = await moderator_of(request, Ability.OVERRULE, EVERYWHERE)
     new = parse_body(await read_body(request, BAN_BODY), NewName)
+    moderator = await moderator_of(request, Ability.OVERRULE, EVERYWHERE)
     name = unnamed(player) if new.name is None else display_name(new.name)
     if name == new.was:
         raise Problem(ProblemType.SCHEMA_VIOLATION, "name: is the one that the player has")
@@ -51,8 +51,8 @@ async def rename_player(request: web.Request) -> web.Response:
 async def undo_rename(request: web.Request) -> web.Response:
     """Give a player the name of before the last rename."""
     edge, player = request.app[EDGE], named_player(request)
-    moderator = await moderator_of(request, Ability.OVERRULE, EVERYWHERE)
     undone = parse_body(await read_body(request, BAN_BODY), NameUndone)
+    moderator = await moderator_of(request, Ability.OVERRULE, EVERYWHERE)
     act, is_unique = _act(edge, moderator), edge.settings.unique_names
     work = renames.undo_rename(player, undone.was, act, is_unique=is_unique)
     return await _renamed(edge, moderator, player, work)

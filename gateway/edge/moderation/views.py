@@ -40,8 +40,8 @@ async def show_view(request: web.Request) -> web.Response:
 
 async def put_view(request: web.Request) -> web.Response:
     """Save the filters of a queue under a name, in place of what has it already."""
-    moderator = (await moderator_credential(request)).moderator
     new = parse_body(await read_body(request, TEXT_BODY), NewView)
+    moderator = (await moderator_credential(request)).moderator
     return _listed(await save_view(request.app[EDGE], moderator, request.match_info["view"], new.filters))
 
 
