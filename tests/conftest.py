@@ -30,7 +30,9 @@ from tests.support.thrift import (
     know_the_driver,
     look_for_cycles_seldom,
     print_plainly,
+    read_the_environment_once,
     remember_policies,
+    remember_shapes,
 )
 from tests.support.valkey import ValkeyServer, running_valkey
 
@@ -67,6 +69,16 @@ LONGEST = (
 
 LONG = ("tests/faults/", "tests/browser/", "tests/oracle/", "tests/test_", "tests/scoregate/")
 """What waits for processes, proxies and pages."""
+
+SPARED = (
+    copy_ledgers,
+    know_the_driver,
+    print_plainly,
+    read_the_environment_once,
+    remember_policies,
+    remember_shapes,
+)
+"""What a process of the suite does once for all tests."""
 
 SHORT_BESIDE = 3
 """How many other files follow each of these, so that a few short ones are left for the end."""
@@ -114,7 +126,7 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(scope="session", autouse=True)
 def what_is_the_same_for_all_is_done_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        for spare in (remember_policies, copy_ledgers, know_the_driver, print_plainly):
+        for spare in SPARED:
             spare(patch)
         yield
 

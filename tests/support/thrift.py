@@ -13,16 +13,20 @@ from contextlib import suppress
 from functools import cache, lru_cache
 from importlib.util import cache_from_source, source_hash
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
 import pytest
 import redis.utils
 import structlog
 from _pytest.assertion import rewrite
+from pydantic_settings.sources import PydanticBaseEnvSettingsSource
 
-from gateway.ledger.sqlite.store import SqliteLedger
-from policies import document
+from gateway.ledger import shape
+from gateway.ledger.schema import SCHEMA_VERSION
+from gateway.ledger.sqlite.store import SqliteLedger, version_at
+from policies import document, loader
+from policies.model import Policy
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGES: Final = ("gateway", "policies", "replay", "scoregate", "validators", "tests")
@@ -98,8 +102,35 @@ def look_for_cycles_seldom() -> None:
 
 
 def remember_policies(patch: pytest.MonkeyPatch) -> None:
-    """Parse each YAML text only once: most tests have the boards of their neighbours."""
+    """Parse and check each YAML text only once: most tests have the boards of their neighbours."""
     patch.setattr(document, "_parsed", lru_cache(maxsize=256)(document._parsed))
+
+    check = loader._validated
+    known: dict[tuple[int, type[Policy]], tuple[object, Policy]] = {}
+
+    def remembered(of: document.PolicyDocument, model: type[Policy]) -> Policy:
+        key = (id(of.settings), model)
+        if key not in known:
+            if len(known) == 256:
+                known.clear()
+            known[key] = (of.settings, check(of, model))  # what is kept has its id for itself
+        return known[key][1]
+
+    patch.setattr(loader, "_validated", remembered)
+
+
+def read_the_environment_once(patch: pytest.MonkeyPatch) -> None:
+    """Read the settings of an environment once: to look for each takes as long as to open a ledger."""
+    read = PydanticBaseEnvSettingsSource.__call__
+    known: dict[tuple[object, ...], dict[str, Any]] = {}
+
+    def remembered(source: Any) -> dict[str, Any]:
+        key = (type(source), source.settings_cls, *sorted(source.env_vars.items()))
+        if key not in known:
+            known[key] = read(source)
+        return dict(known[key])
+
+    patch.setattr(PydanticBaseEnvSettingsSource, "__call__", remembered)
 
 
 def copy_ledgers(patch: pytest.MonkeyPatch) -> None:
@@ -109,9 +140,11 @@ def copy_ledgers(patch: pytest.MonkeyPatch) -> None:
     @cache
     def made() -> bytes:
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "ledger"
-            make(SqliteLedger(path)).close()
-            return path.read_bytes()
+            ledger = SqliteLedger(Path(folder) / "ledger")
+            make(ledger).close()
+            ledger._reads.close()  # the last connection of a file brings its log into it
+            assert version_at(ledger._path) == SCHEMA_VERSION
+            return ledger._path.read_bytes()
 
     def copied(ledger: SqliteLedger) -> sqlite3.Connection:
         if not ledger._path.exists():
@@ -124,6 +157,20 @@ def copy_ledgers(patch: pytest.MonkeyPatch) -> None:
         return make(ledger)
 
     patch.setattr(SqliteLedger, "_create", copied)
+
+
+def remember_shapes(patch: pytest.MonkeyPatch) -> None:
+    """Look at the columns of the same tables once: nearly every ledger of a suite has those of its version."""
+    look = shape.shape_of_sqlite
+    known: dict[tuple[object, ...], shape.Shape] = {}
+
+    def remembered(connection: sqlite3.Connection) -> shape.Shape:
+        words = tuple(connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema").fetchall())
+        if words not in known:
+            known[words] = look(connection)
+        return known[words]
+
+    patch.setattr(shape, "shape_of_sqlite", remembered)
 
 
 def know_the_driver(patch: pytest.MonkeyPatch) -> None:
