@@ -95,7 +95,8 @@ class BatchSteps:
             return await self._compare(batch, batch.place[1])
         selection = selection_of(batch)
         selected = await self._ledger.read(next_slice(selection, batch.place), ReadKind.MODERATION)
-        await self._ledger.write(_take(batch, selected, now_ms=self._clock()))
+        may_repeat = selection.may_repeat(batch.place)
+        await self._ledger.write(_take(batch, selected, may_repeat=may_repeat, now_ms=self._clock()))
         return None
 
     async def _compare(self, batch: Batch, after: str) -> None:
@@ -157,24 +158,28 @@ def selection_of(batch: Batch) -> Selection:
     return Selection(state=move_of(batch).from_state, scopes=batch.scopes, upto=batch.begin_seq, **values)
 
 
-def _take(batch: Batch, selected: SelectedSlice, *, now_ms: int) -> Operation[None]:
+def _take(batch: Batch, selected: SelectedSlice, *, may_repeat: bool, now_ms: int) -> Operation[None]:
     """Store the items of a slice, as far as the batch may have them, and where the selection goes on."""
-    count = batch.items + len(selected.items)
+
+    async def work(tx: Transaction) -> None:
+        if not await _is_unchanged(tx, batch):
+            return
+        items = selected.items
+        if may_repeat and items:
+            items = await batches.new_items(tx, batch.batch_id, items, most=LIMIT)
+        await batches.add_items(tx, batch.batch_id, items[: max(0, LIMIT - batch.items)])
+        await batches.change(tx, _taken(batch, selected, batch.items + len(items), now_ms))
+
+    return work
+
+
+def _taken(batch: Batch, selected: SelectedSlice, count: int, now_ms: int) -> Batch:
+    """Return a batch that has so many items with a slice."""
     preview = _with_left_out(batch.preview, LeftOut.NOT_YOURS, selected.own)
     taken = replace(batch, looked_at=batch.looked_at + selected.looked_at, items=count, preview=preview)
     if count > LIMIT:
-        taken = entered(taken, BatchState.REFUSED, now_ms=now_ms, due_at_ms=now_ms + KEPT_MS, place=())
-    elif selected.place is not None:
-        taken = replace(taken, place=selected.place)
-    else:
-        taken = replace(taken, place=(ON_BOARDS, ""))
-
-    async def work(tx: Transaction) -> None:
-        if await _is_unchanged(tx, batch):
-            await batches.add_items(tx, batch.batch_id, selected.items[: max(0, LIMIT - batch.items)])
-            await batches.change(tx, taken)
-
-    return work
+        return entered(taken, BatchState.REFUSED, now_ms=now_ms, due_at_ms=now_ms + KEPT_MS, place=())
+    return replace(taken, place=(ON_BOARDS, "") if selected.place is None else selected.place)
 
 
 def _store(batch: Batch, changed: Batch) -> Operation[None]:

@@ -176,6 +176,26 @@ async def test_what_a_process_left_when_it_died_a_steward_finishes(
         assert before == await store.sql(STANDINGS)
 
 
+async def test_a_run_that_a_ban_takes_off_while_a_batch_is_selected_is_in_it_once(
+    store: Store, board: Board, monkeypatch: pytest.MonkeyPatch
+):
+    """The selection comes by it a second time, among what only bans revoke; it ends nevertheless."""
+    monkeypatch.setattr(selections, "SCANNED", 1)
+    async with open_in(store) as ledger:
+        desk, bench = Desk(ledger, {"tiny": board}), Bench(ledger, {"tiny": board}, Nowhere())
+        await submitted(ledger, board, [("a", "ada", 1), ("b", "bob", 2)], to_state=State.PROMOTED)
+        await bench.ban(a_ban("one", "bob"))
+        await ledger.write(begin(a_batch("two", DecisionKind.REVOKE)))
+        assert await desk.steps.step("two")
+        await bench.ban(a_ban("three", "ada"))
+        batch = await desk.settled("two")
+        assert (BatchState.PREVIEWED, 2, {"a", "b"}) == (
+            batch.state,
+            batch.items,
+            {*await desk.outcomes("two")},
+        )
+
+
 def _die() -> None:
     raise Unforeseen
 

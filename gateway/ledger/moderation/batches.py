@@ -353,6 +353,15 @@ async def add_items(tx: Transaction, batch_id: str, items: Sequence[BatchItem]) 
         await tx.insert(batch_items, rows)
 
 
+async def new_items(
+    tx: Transaction, batch_id: str, items: Sequence[BatchItem], *, most: int
+) -> list[BatchItem]:
+    """Return those of some items that a batch of up to `most` items does not have."""
+    board, seq = min(item.place for item in items)
+    known = {item.place for item in await load_items(tx, batch_id, (board, seq - 1), count=most)}
+    return [item for item in items if item.place not in known]
+
+
 async def remove_items(tx: Transaction, batch_id: str, items: Sequence[BatchItem]) -> None:
     """Remove items of a batch, as far as it has them."""
     await tx.run_each(_REMOVE, [_key(batch_id, item) for item in items])

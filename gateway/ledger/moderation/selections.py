@@ -114,6 +114,11 @@ class Selection:
         """Return the place in a walk over what is promoted, or would be, before what only a ban revokes."""
         return [len(self.ranges)]
 
+    def may_repeat(self, place: Sequence[Any]) -> bool:
+        """Return whether a slice from a place may have what one before it had: bans begin behind the walk."""
+        is_walk = self.state is State.PROMOTED and self.player is None
+        return is_walk and [*place[:1]] >= [*self.before_banned]
+
     def takes(self, row: Mapping[str, Any]) -> bool:
         """Return whether a submission is selected, but for its player and its findings."""
         credential = None if self.key is None else f"{SERVER_CREDENTIAL}{self.key}"
