@@ -9,6 +9,8 @@ import pytest
 
 from gateway.ledger import queries
 from gateway.runtime.clock import rfc3339
+from policies.moderation import OwnBoard
+from tests.attacks.test_appeals import govern
 from tests.attacks.test_moderation import decide, decide_on
 from tests.support.attack import CLAIM, accept, honest, registered
 from tests.support.harness import Answer, Harness, Request, Run
@@ -216,3 +218,18 @@ async def test_two_moderators_ban_and_unban_at_once(harness: Harness):
         assert [] == await stands(harness)
         await unban(harness, run.player, answer.body["ban"])
     assert [(run.player, CLAIM["score"])] == await stands(harness)
+
+
+async def test_M05_nobody_bans_on_a_board_where_they_have_a_score(harness: Harness):
+    """A ban decides who stands there, too; elsewhere, and where the policy allows it, they may."""
+    own, rival = await a_held_run(harness), await a_held_run(harness)
+    assert [200, 200] == [(await approve(harness, run)).status for run in (own, rival)]
+    made = (await ban(harness, rival.player, board="sprint")).body["ban"]
+    noor = harness.moderator(name=own.player)
+    for number, scope in enumerate(({"board": "sprint"}, {})):
+        answer = await ban(harness, rival.player, noor, operation=f"b{number}", **scope)
+        assert (403, "self-approval") == (answer.status, answer.problem), scope
+    assert 403 == (await unban(harness, rival.player, made, noor)).status
+    assert 201 == (await ban(harness, rival.player, noor, operation="elsewhere", board="vault")).status
+    govern(harness, own_board=OwnBoard.ALLOW)
+    assert 200 == (await unban(harness, rival.player, made, noor)).status

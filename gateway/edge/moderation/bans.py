@@ -22,6 +22,7 @@ from gateway.runtime.clock import fault_of_rfc3339, parse_rfc3339, rfc3339
 from gateway.runtime.telemetry import Event, logger
 from gateway.settlement.bans import BanFollower, ban_id_of, begin, lift
 from policies.choices import Writes
+from policies.moderation import OwnBoard
 
 BAN_BODY: Final = 16_384
 """Bytes of the longest ban, whose note and message may be in any script."""
@@ -41,6 +42,7 @@ async def ban_player(request: web.Request) -> web.Response:
     refuse_own(moderator, player)
     await _check_scope(edge, new)
     ban = _ban_of(edge, moderator, player, scope, new)
+    await _refuse_own_boards(edge, moderator, ban)
     stored = await edge.ledger.read(bans.ban(ban.ban_id), ReadKind.MODERATION)
     if stored is None and ban.until_ms is not None and ban.until_ms <= ban.began_at_ms:
         raise Problem(ProblemType.SCHEMA_VIOLATION, "until: is not in the future")
@@ -61,6 +63,7 @@ async def lift_ban(request: web.Request) -> web.Response:
         raise Problem(ProblemType.NOT_FOUND, "there is no such ban of the player")
     await moderator_of(request, Ability.OVERRULE, ban.scope or EVERYWHERE)
     refuse_own(moderator, player)
+    await _refuse_own_boards(edge, moderator, ban)
     by = f"moderator:{moderator.name}"
     outcome = await edge.ledger.write(lift(ban_id, by=by, now_ms=edge.clock()))
     if outcome.is_new:
@@ -85,6 +88,21 @@ def refuse_own(moderator: Moderator, player: str) -> None:
     """Raise `self-approval` if the player is the moderator's own."""
     if player in moderator.players or player == moderator.name:
         raise Problem(ProblemType.SELF_APPROVAL, "you cannot decide on your own player")
+
+
+async def _refuse_own_boards(edge: Edge, moderator: Moderator, ban: Ban) -> None:
+    """Raise `self-approval` for a ban on a board on which a player of the moderator's own has a score.
+
+    Bans decide who stands there, too; a policy may allow that.
+    """
+    for own in sorted({moderator.name, *moderator.players}):
+        counting = replace(ban, player=own, lifted_at_ms=None, seen_seq=0)
+        while page := await edge.ledger.read(bans.next_to_follow(counting), ReadKind.MODERATION):
+            boards = await edge.catalogue.boards({name for _, name in page})
+            if any(board.policy.moderation.own_board is OwnBoard.FORBID for board in boards.values()):
+                detail = "you cannot decide on a board on which you have a score yourself"
+                raise Problem(ProblemType.SELF_APPROVAL, detail)
+            counting = replace(counting, seen_seq=page[-1][0])
 
 
 async def _check_scope(edge: Edge, new: NewBan) -> None:
