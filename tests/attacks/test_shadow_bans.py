@@ -17,6 +17,7 @@ from tests.attacks.test_bans import ban, path_of, state_of, unban
 from tests.support.attack import accept, honest, registered
 from tests.support.desk import player_of, submitted
 from tests.support.families import open_tracks
+from tests.support.groups import call, token_of
 from tests.support.harness import Answer, Harness, Request, free_port
 from tests.support.policies import a_family, a_policy, arcade_policy, write_policies
 from tests.support.valkey import ValkeyServer
@@ -29,7 +30,13 @@ FIELDS = ("Cache-Control", "Vary", "Scoregate-Window")
 
 @pytest.fixture
 def settings(tmp_path: Path, valkey: ValkeyServer) -> Settings:
-    sprint = a_policy("sprint", windows=list(KINDS), ranks=["sparse", "unique"])
+    sprint = a_policy(
+        "sprint",
+        windows=list(KINDS),
+        ranks=["sparse", "unique"],
+        segments=["country"],
+        self_declared=["country"],
+    )
     boards = (arcade_policy(), sprint, a_family("track", writes="trusted"))
     folder = write_policies(tmp_path / "policies", *boards)
     bind = f"127.0.0.1:{free_port()}"
@@ -268,6 +275,39 @@ async def test_a_shadow_banned_player_is_among_friends_and_named_players_to_them
         page = (await harness.get(path, friend)).body
         assert own not in {each["player"] for each in page["entries"]}
     assert 404 == (await harness.get(paths[-1], friend)).status
+
+
+async def test_a_shadow_banned_player_is_on_the_boards_of_their_groups_to_themselves(harness: Harness):
+    """With both ranks, among neighbours; others' ranks in groups of others are those beside this player."""
+    token, own, _, last = await a_board(harness)
+    top = (await harness.get(f"{BOARD}/entries")).body["entries"][0]["player"]
+    for who, country in ((own, "de"), (top, "de"), (last, "fr")):
+        path = f"{BOARD}/memberships/country"
+        assert 200 == (await call(harness, "PUT", path, token_of(harness, who), {"value": country})).status
+    await harness.edge.index.drained()
+    paths = [
+        f"{BOARD}/entries?segment=country:de",
+        f"{BOARD}/entries?segment=country:de&offset=1",
+        f"{BOARD}/entries?segment=country:de&limit=1",
+        f"{BOARD}/entries?segment=country:fr",
+        f"{BOARD}/entries/{own}/around?segment=country:de&radius=1",
+        f"{BOARD}/entries/{top}/around?segment=country:de&radius=1",
+        f"{BOARD}/entries/{own}/around?segment=country:fr",
+    ]
+
+    async def seen(who: str | None) -> list[Any]:
+        answers = [await harness.get(path, who) for path in paths]
+        return [(answer.status, answer.body) for answer in answers]
+
+    before = await seen(token)
+    assert [(2, 2)] == [(each["rank"], each["global_rank"]) for each in before[1][1]["entries"]]
+    assert [(1, 3)] == [(each["rank"], each["global_rank"]) for each in before[3][1]["entries"]]
+    await ban(harness, own, shadow=True, message="")
+    assert before == await seen(token)
+    public = await seen(None)
+    assert [1, 0, 1, 1] == [len(body["entries"]) for _, body in public[:4]]
+    assert [404, 200] == [status for status, _ in public[4:6]]
+    assert 2 == public[3][1]["entries"][0]["global_rank"]
 
 
 async def test_a_shadow_banned_player_pays_for_the_view_of_their_own(

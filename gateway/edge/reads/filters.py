@@ -14,6 +14,7 @@ from gateway.edge.http.responses import entry_shown, json_response
 from gateway.edge.players.friends import friends_of
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reads.archive import is_out_of_index, revision_field
+from gateway.edge.reads.group_reader import group_reader_for
 from gateway.edge.reads.own_archive import archive_for
 from gateway.edge.reads.own_reader import OwnReader
 from gateway.edge.reads.own_view import reader_for
@@ -61,8 +62,8 @@ async def filtered_page(
     if entry_filter is Filter.GROUP:
         group = _group_of(request, board)
         _refuse_past_groups(edge, board, window)
-        read = edge.of(board).segments.page(window, *group, offset, limit)
-        page = await edge.of(board).reader.indexed(read, if_unplayed=_NOBODY)
+        reader = await group_reader_for(request, board, window, *group)
+        page = await edge.of(board).reader.indexed(reader.page(offset, limit), if_unplayed=_NOBODY)
         return json_response(_filtered(board, window, page))
     friends, headers = await friends_of(edge, player_of(request).subject), _PRIVATE
     if (archive := await archive_for(request, board, window)) is not None:
@@ -152,8 +153,8 @@ async def _around_in_group(request: web.Request, board: Board, window: str, radi
     group, player = _group_of(request, board), request.match_info["player"]
     _refuse_past_groups(request.app[EDGE], board, window)
     edge = request.app[EDGE]
-    read = edge.of(board).segments.around(window, *group, player, radius)
-    page = await edge.of(board).reader.indexed(read, if_unplayed=None)
+    reader = await group_reader_for(request, board, window, *group)
+    page = await edge.of(board).reader.indexed(reader.around(player, radius), if_unplayed=None)
     if page is None:
         raise Problem(ProblemType.NOT_FOUND, "the player has no entry in this group", ranked=False)
     return json_response(_filtered(board, window, page))

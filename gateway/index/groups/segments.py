@@ -16,6 +16,7 @@ from gateway.index.scripts import ReadingScript, Script, index_boundary
 from gateway.index.windows.subsets import SubsetPage, subset_page
 from gateway.shared_records import Membership
 from policies.errors import IndexUnavailable
+from policies.ranking import BoardPlace
 
 ATTEMPTS: Final = 8
 """Most attempts of an update. An attempt fails only if another change got through."""
@@ -32,6 +33,7 @@ class SegmentBoards:
         self._keep = Script(client, "keep_membership")
         self._sync = Script(client, "sync_segments")
         self._subset = ReadingScript(client, "read_subset")
+        self._count_ahead = ReadingScript(client, "count_ahead")
 
     async def keep(self, membership: Membership, windows: Iterable[str]) -> None:
         """Put the player into exactly these groups in these windows, unless a newer membership is there."""
@@ -64,6 +66,12 @@ class SegmentBoards:
         group_keys = self._keys_of(window, segment, value)
         answer = await self._subset(self._index.sentinel, group_keys, [player, 0, radius])
         return subset_page(self._index, window, answer) if answer else None
+
+    async def ahead(self, window: str, segment: str, value: str, place: BoardPlace) -> int:
+        """Return how many entries of a group are ahead of a place."""
+        group_key = keys.segment(self.board, segment, value, window)
+        [count] = await self._count_ahead(self._index.sentinel, [group_key], [*place])
+        return int(count)
 
     def membership_value(self, membership: Membership) -> str:
         """Return the value of a membership in its hash, with the segments that the board declares."""

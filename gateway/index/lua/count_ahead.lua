@@ -1,6 +1,6 @@
--- Count the entries of a window ahead of each of some places, whether or not an entry stands there.
+-- Count the entries of a window, or of a group in it, ahead of each of some places, whether or not an entry stands there.
 -- include: _places
--- KEYS[1] window zset
+-- KEYS[1] zset of the window or group
 -- ARGV per place: order (decimal), member (bytes)
 -- Returns a count per place.
 -- Clock: none. Read-only.
