@@ -37,7 +37,13 @@ def settings(tmp_path: Path, valkey: ValkeyServer) -> Settings:
         segments=["country"],
         self_declared=["country"],
     )
-    boards = (arcade_policy(), sprint, a_family("track", writes="trusted"))
+    total = {"board": "total", "title": "Total", "rollup": {"family": "track", "take": "sum"}}
+    boards = (
+        arcade_policy(),
+        sprint,
+        a_family("track", writes="trusted", score={"minimum": 0, "maximum": 1000}),
+        total,
+    )
     folder = write_policies(tmp_path / "policies", *boards)
     bind = f"127.0.0.1:{free_port()}"
     return Settings(data_dir=tmp_path / "data", policies_dir=folder, redis_url=valkey.url, bind=bind)
@@ -227,11 +233,20 @@ async def test_a_shadow_banned_player_finds_all_their_boards_in_lists(harness: H
             more = f"&cursor={page['next']}"
 
     named = f"/v1/players/{own}/entries?boards={','.join(names)},sprint"
+    of_rollup = [
+        "/v1/boards/total/entries",
+        f"/v1/boards/total/entries/{own}",
+        "/v1/boards/total/distribution?bins=2",
+        f"/v1/players/{own}/entries?boards=total",
+        "/v1/players/bob/entries?boards=total",
+    ]
     of_other = [
         path.replace(own, "bob") for path in (named, f"/v1/families/track/players/{own}/standings?limit=3")
     ]
     before = [await listed(token, limit) for limit in (1, 3, 25)], (await harness.get(named, token)).body
     others = [(await harness.get(path, token)).body for path in of_other]
+    rollup = [(await harness.get(path, token)).body for path in of_rollup]
+    assert (2, 20) == (rollup[0]["total"], rollup[1]["score"])
     assert [(name, 1 + number % 2, 2) for number, name in enumerate(names)] == [
         (row["board"], row["rank"], row["total"]) for row in before[0][0]
     ]
@@ -248,6 +263,10 @@ async def test_a_shadow_banned_player_finds_all_their_boards_in_lists(harness: H
         after = [await listed(token, limit) for limit in (1, 3, 25)], (await harness.get(named, token)).body
         assert before == after
         assert others == [(await harness.get(path, token)).body for path in of_other]
+        assert rollup == [(await harness.get(path, token)).body for path in of_rollup]
+        public = await harness.get(of_rollup[1])
+        wanted = (404, None) if "family" in scope else (200, 15)
+        assert wanted == (public.status, public.body.get("score"))
         seen = [(await harness.get(path)).body for path in of_other]
         assert 1 == seen[0]["entries"][1]["standing"]["total"] == seen[1]["standings"][1]["total"]
 

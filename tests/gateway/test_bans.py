@@ -35,8 +35,8 @@ SCOPES = ("", "track", "track.a", "track.b")
 WHO = ("ada", "bob", "cyd")
 
 
-def a_rollup(take: str) -> Board:
-    rollup = {"family": "track", "take": take}
+def a_rollup(take: str, **given: object) -> Board:
+    rollup = {"family": "track", "take": take, **given}
     policy = {
         "board": f"all-{take}",
         "title": take,

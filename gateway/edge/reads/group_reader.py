@@ -87,11 +87,12 @@ async def group_reader_for(
 ) -> GroupReader:
     """Return the reader of a group for who sent a request: an OwnGroupReader for its shadow-banned player.
 
-    Raises LedgerUnavailable.
+    On a rollup on which everybody sees some standing of the player, the group has that one. Raises
+    LedgerUnavailable.
     """
     edge, reader = request.app[EDGE], await reader_for(request, board, window)
     group = (edge.of(board).segments, window, segment, value)
-    if not isinstance(reader, OwnReader):
+    if not isinstance(reader, OwnReader) or reader.replaced:
         return GroupReader(*group)
     work = membership_of(board.name, reader.own.player)
     membership = await edge.ledger.read(work, ReadKind.PLAYERS)

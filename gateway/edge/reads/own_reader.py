@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 from gateway.edge.reads.board_reader import BoardReader, SourcedPage
@@ -38,13 +39,14 @@ class WindowPages(Protocol):
 class OwnReader(BoardReader):
     """Reads a window as if it had one more entry. Every method raises LedgerUnavailable.
 
-    `others` has the window without it. One below the head that the index keeps is counted and not shown, as
-    others there.
+    `others` has the window without it, and without the entry that is `replaced`, if everybody sees one of the
+    player. One below the head that the index keeps is counted and not shown, as others there.
     """
 
     own: Entry
     others: WindowPages
     ranking: Ranking
+    replaced: Entry | None = None
 
     @classmethod
     def of(cls, reader: BoardReader, own: Entry) -> OwnReader:
@@ -84,7 +86,7 @@ class OwnReader(BoardReader):
         """Return all of a subset as if the window had the own entry too, which is in the subset or not."""
         own, page = self.own, (await self.around(window, self.own.player, 0, RankKind.UNIQUE)).page
         rows = [
-            replace(row, global_rank=row.global_rank + (own.place < row.entry.place))
+            replace(row, global_rank=row.global_rank + (own.place < row.entry.place) - self._lacks(row))
             for row in subset.entries
             if row.entry.player != own.player
         ]
@@ -94,29 +96,32 @@ class OwnReader(BoardReader):
         return SubsetPage(len(ranked), tuple(ranked))
 
     async def distribution(
-        self, window: str, scores: Sequence[int], shares: Sequence[int], others: ScoreDistribution
+        self, window: str, scores: Sequence[int], shares: Sequence[int], everybody: ScoreDistribution
     ) -> ScoreDistribution:
-        """Return the distribution of a window, of which `others` has all entries but the own one.
+        """Return the distribution of a window that everybody sees as `everybody`.
 
-        What `others` has at the shares stays below the head that the index keeps: it is an estimate there.
+        What that has at the shares stays below the head that the index keeps: it is an estimate there.
         """
-        own, total = self.own, others.total + 1
+        own, total = self.own, everybody.total + (self.replaced is None)
 
         def merit(score: int) -> int:
             return self.ranking.order_from(window, score)
 
+        def beats(entry: Entry | None, score: int) -> bool:
+            return entry is not None and merit(entry.score) < merit(score)
+
         better = [
-            count + (merit(own.score) < merit(score))
-            for count, score in zip(others.better, scores, strict=True)
+            count + beats(own, score) - beats(self.replaced, score)
+            for count, score in zip(everybody.better, scores, strict=True)
         ]
         ahead, behind = await self._neighbours(window, 1, RankKind.UNIQUE)
-        at = list(others.at)
+        at, number = list(everybody.at), ahead.page.ahead + len(ahead.page.entries)
         if not _is_below_head(behind.page):
-            number = ahead.page.ahead + len(ahead.page.entries)
             at = [await self._score_at(window, position_at(total, share), number) for share in shares]
-        ends = sorted(
-            (own.score, *(end for end in (others.best, others.worst) if end is not None)), key=merit
-        )
+        ends = [own.score, *(end for end in (everybody.best, everybody.worst) if end is not None)]
+        if self.replaced is not None:
+            ends = [await self._score_at(window, position, number) for position in (0, total - 1)]
+        ends.sort(key=merit)
         return ScoreDistribution(total, tuple(better), tuple(at), ends[0], ends[-1])
 
     async def _score_at(self, window: str, position: int, own_position: int) -> int:
@@ -126,6 +131,10 @@ class OwnReader(BoardReader):
         page = (await self.others.page(window, number, 1, RankKind.UNIQUE)).page
         return page.entries[0].score if page.entries else self.own.score  # others have left meanwhile
 
+    def _lacks(self, row: SubsetEntry) -> bool:
+        """Return whether an entry loses a rank because one ahead of it is replaced."""
+        return self.replaced is not None and self.replaced.place < row.entry.place
+
     async def _neighbours(self, window: str, count: int, kind: RankKind) -> tuple[SourcedPage, SourcedPage]:
         """Return the entries right ahead of the place, and those behind it."""
         ahead = await self.others.page(window, Cut(self.own.place, is_behind=False), count, kind)
@@ -133,10 +142,7 @@ class OwnReader(BoardReader):
 
     def _row(self, window: str, ahead: Page, behind: Page, kind: RankKind) -> InsertedRow:
         """Return the own entry with its rank, which the entries beside its place tell."""
-
-        def group(place: BoardPlace) -> tuple[int, str]:
-            return self.ranking.group(window, place)
-
+        group = partial(self.ranking.group, window)
         number = ahead.ahead + len(ahead.entries)
         beside = (*ahead.entries[-1:], *behind.entries[:1])
         tied = next((entry for entry in beside if group(entry.place) == group(self.own.place)), None)
@@ -194,13 +200,19 @@ class InsertedRow:
         """Return the entries of others with the ranks that they have beside this one."""
         return tuple(self._with_rank(entry) for entry in page.entries if entry.player != self.entry.player)
 
-    def _with_rank(self, entry: Entry) -> Entry:
+    def without(self, page: Page) -> tuple[Entry, ...]:
+        """Return the entries of a page that has this one, without it."""
+        return tuple(
+            self._with_rank(entry, -1) for entry in page.entries if entry.player != self.entry.player
+        )
+
+    def _with_rank(self, entry: Entry, moved: int = 1) -> Entry:
         if entry.place < self.entry.place:
             return entry
         is_same = self.group(entry.place) == self.group(self.entry.place)
         if self.kind is not RankKind.UNIQUE and (is_same or (self.kind is RankKind.DENSE and self.is_tied)):
             return entry
-        return replace(entry, rank=entry.rank + 1)
+        return replace(entry, rank=entry.rank + moved)
 
 
 def _is_below_head(behind: Page) -> bool:

@@ -8,16 +8,17 @@ player is shown the board that everybody sees.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Final
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from gateway.edge.context import EDGE
+from gateway.edge.context import EDGE, Edge
 from gateway.edge.reads.board_reader import BoardReader
+from gateway.edge.reads.lacking_reader import LackingReader
 from gateway.edge.reads.own_reader import OwnReader, own_entry
 from gateway.edge.reads.read_budget import player_asking
-from gateway.ledger.ledger import Ledger
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.standings.across_boards import (
     ENTRIES_LIMIT,
@@ -27,8 +28,9 @@ from gateway.ledger.standings.across_boards import (
     standings_without_bans,
 )
 from gateway.ledger.standings.folds import standing_without_bans
+from gateway.ledger.standings.own_rollups import OwnStanding, rollup_without_bans
 from gateway.runtime.telemetry import Event, logger
-from gateway.shared_records import RankedStanding, RankRequest, Standing
+from gateway.shared_records import RankedStanding, RankRequest
 from policies.errors import LedgerUnavailable
 from policies.loader import Board
 from policies.windows import window_named
@@ -76,13 +78,35 @@ def shadow_banned(request: web.Request, board: str) -> str | None:
     return player if player and request.app[EDGE].banned.is_shadow_banned(player, board) else None
 
 
+def player_to_overlay(request: web.Request, board: Board) -> str | None:
+    """Return the player whose token a request has, if that player may see something of their own on a board.
+
+    On a rollup it is a player with any shadow ban.
+    """
+    if board.policy.rollup is None:
+        return shadow_banned(request, board.name)
+    player = player_asking(request)
+    return player if player and request.app[EDGE].banned.has_shadow_ban(player) else None
+
+
 async def reader_for(request: web.Request, board: Board, window: str) -> BoardReader:
     """Return the reader of a window for who sent a request: an OwnReader for its shadow-banned player."""
     edge = request.app[EDGE]
-    reader, player = edge.of(board).reader, shadow_banned(request, board.name)
-    if player is None or (standing := await _standing(edge.ledger, board, window, player)) is None:
+    reader, player = edge.of(board).reader, player_to_overlay(request, board)
+    if player is None or (own := await _own(edge, board, window, player)) is None:
         return reader
-    return OwnReader.of(reader, own_entry(board.ranking, standing))
+    return reader_with(reader, own)
+
+
+def reader_with(reader: BoardReader, own: OwnStanding) -> OwnReader:
+    """Return a reader of a current window with a standing in place of the one that everybody sees, if any."""
+    ranking = reader.index.ranking
+    entry = own_entry(ranking, own.standing)
+    if own.public is None:
+        return OwnReader.of(reader, entry)
+    others = LackingReader(reader, entry.player, ranking)
+    replaced = own_entry(ranking, own.public)
+    return OwnReader(reader.index, reader.ledger, entry, others, ranking, replaced)
 
 
 async def own_standings(
@@ -124,10 +148,17 @@ async def own_boards(
     return StandingsPage(upto, min(ends, default=None))
 
 
-async def _standing(ledger: Ledger, board: Board, window: str, player: str) -> Standing | None:
-    work = standing_without_bans(board.ranking, player, window_named(board.policy, window))
+async def _own(edge: Edge, board: Board, window: str, player: str) -> OwnStanding | None:
+    span = window_named(board.policy, window)
     try:
-        return await ledger.read(work, ReadKind.PLAYERS)
+        if board.policy.rollup is None:
+            work = standing_without_bans(board.ranking, player, span)
+            standing = await edge.ledger.read(work, ReadKind.PLAYERS)
+            return OwnStanding(standing, None) if standing else None
+        family = edge.catalogue.families[board.policy.rollup.family]
+        hides = partial(edge.banned.is_shadow_banned, player)
+        folded = rollup_without_bans(board.ranking, family.ranking_of, player, span, hides=hides)
+        return await edge.ledger.read(folded, ReadKind.PLAYERS)
     except LedgerUnavailable as error:
         _log.warning(Event.LEDGER_DOWN, part="own view", error=str(error))
         return None

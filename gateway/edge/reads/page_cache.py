@@ -21,7 +21,7 @@ from multidict import CIMultiDict
 from gateway.edge.context import EDGE
 from gateway.edge.http.responses import JSON
 from gateway.edge.reads.board_reader import note_away
-from gateway.edge.reads.own_view import shadow_banned
+from gateway.edge.reads.own_view import player_to_overlay
 from gateway.edge.reads.staleness import is_behind
 from gateway.index.board_index import Entry
 from gateway.index.versions import Version, Versions
@@ -126,7 +126,7 @@ class PageCache:
         """
         target = request.raw_path
         page = self._pages.get(target)
-        if page is not None and shadow_banned(request, page.board.name):
+        if page is not None and player_to_overlay(request, page.board):
             return None
         while page is not None and not await _is_current(request, page):
             if page.is_in_cache:

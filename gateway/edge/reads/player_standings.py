@@ -27,7 +27,13 @@ from gateway.edge.reads.board_reader import SOURCE, log_fault, note_away
 from gateway.edge.reads.entries import WINDOW_NAME
 from gateway.edge.reads.own_archive import OwnArchive, archive_for
 from gateway.edge.reads.own_reader import OwnReader
-from gateway.edge.reads.own_view import own_boards, own_standings, reader_for, shadow_banned
+from gateway.edge.reads.own_view import (
+    own_boards,
+    own_standings,
+    player_to_overlay,
+    reader_for,
+    shadow_banned,
+)
 from gateway.edge.reads.page_cache import revalidated
 from gateway.edge.reads.rule_gate import refuse_outdated
 from gateway.edge.wire import board_answers
@@ -160,11 +166,13 @@ async def _own(
     Players see their own where a shadow ban hides it, and those of others beside it, as the boards show them.
     """
     edge = request.app[EDGE]
-    hidden = {name: place for name, place in places.items() if shadow_banned(request, name)}
+    hidden = {name: place for name, place in places.items() if player_to_overlay(request, place.board)}
     own = {
         name: place.request
         for name, place in hidden.items()
-        if shadow_banned(request, name) == player and not may_be_archived(edge, place.board, place.window)
+        if not place.board.policy.rollup
+        and shadow_banned(request, name) == player
+        and not may_be_archived(edge, place.board, place.window)
     }
     found = await own_standings(request, player, own.values())
     found |= await _as_own_reader(

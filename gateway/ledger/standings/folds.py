@@ -150,7 +150,7 @@ async def _fold_window(
     window, player, _ = where
     slot = await read_slot(tx, ranking, window.name, player)
     reached = _added(ranking, slot, changes) or await _reached(tx, ranking, where)
-    standing = _standing(ranking, where, reached, seq)
+    standing = standing_at(ranking, where, reached, seq)
     await put_standing(tx, ranking, standing, slot)
     return StandingFold(slot, standing)
 
@@ -166,7 +166,7 @@ async def fold_rollup(
     slot = await read_slot(tx, rollup, window.name, change.player)
     held = _held(rollup, slot) if slot.rule == rollup.rule else None
     reached = with_share(rollup, held, change.before, change.after)
-    standing = _standing(rollup, where, reached or await _reached(tx, rollup, where), seq)
+    standing = standing_at(rollup, where, reached or await _reached(tx, rollup, where), seq)
     return await _put_if_changed(tx, rollup, standing, slot)
 
 
@@ -210,13 +210,14 @@ async def standing_in(
 ) -> Standing:
     """Fold a player's promoted submissions in a window into a standing under `seq`, without storing it."""
     where = (window, player, name)
-    return _standing(ranking, where, await _reached(tx, ranking, where), seq)
+    return standing_at(ranking, where, await _reached(tx, ranking, where), seq)
 
 
 def standing_without_bans(ranking: Ranking, player: str, window: Window) -> Operation[Standing | None]:
     """Fold what only bans revoke of a player in a window; None if nothing, or while the player stands there.
 
-    On rollups nobody stands so. It reads the banned submissions of the window by their index, and no others.
+    None on rollups, which `own_rollups` folds. It reads the banned submissions of the window by their index,
+    and no others.
     """
 
     async def work(tx: Transaction) -> Standing | None:
@@ -225,12 +226,13 @@ def standing_without_bans(ranking: Ranking, player: str, window: Window) -> Oper
             return None
         where = (window, player, await name_of(tx, player))
         reached = await _reached(tx, ranking, where, counts="banned")
-        return _standing(ranking, where, reached, slot.seq or 0) if reached else None
+        return standing_at(ranking, where, reached, slot.seq or 0) if reached else None
 
     return work
 
 
-def _standing(ranking: Ranking, where: PlayerWindow, reached: ReachedScore | None, seq: int) -> Standing:
+def standing_at(ranking: Ranking, where: PlayerWindow, reached: ReachedScore | None, seq: int) -> Standing:
+    """Return a standing under `seq` with what the player reached in a window, nothing for None."""
     window, player, name = where
     score, at_ms, at_seq, submission_id = (None, 0, 0, "") if reached is None else reached[:4]
     order, member = (0, "") if reached is None else ranking.place(window, player, reached)

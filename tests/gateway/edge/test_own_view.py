@@ -9,21 +9,27 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
 from gateway.edge.reads.board_reader import IS_AWAY, BoardReader
 from gateway.edge.reads.own_reader import OwnReader, own_entry
+from gateway.edge.reads.own_view import reader_with
 from gateway.index.board_index import BoardIndex, Cut, Page
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.standings.distribution import distribution_of
 from gateway.ledger.standings.folds import standing_without_bans
+from gateway.ledger.standings.own_rollups import OwnStanding, rollup_without_bans
+from gateway.ledger.standings.rollup_moves import borders_of
+from gateway.ledger.standings.rollup_points import changes_due
+from gateway.settlement.rollups import follow_change
 from gateway.shared_records import ScoreDistribution
 from policies.choices import RankKind, WindowKind
 from policies.loader import Board
 from policies.windows import window_at, window_named
-from tests.gateway.test_bans import DAY_MS, Game, _turns
+from tests.gateway.test_bans import DAY_MS, SCOPES, TRACKS, Game, _turns, a_rollup, family
 from tests.support import boards
 from tests.support.banning import a_ban
 from tests.support.ledger import NOON_MS
@@ -165,3 +171,90 @@ def test_the_banned_see_what_they_would_and_others_see_them_nowhere(
     assert seen_own == seen_twin
     everybody = [asyncio.run(everything(reader_of(game), window, kind)) for game in (banned, without)]
     assert everybody[0] == everybody[1]
+
+
+ROLLUP_RUNS = st.lists(
+    st.tuples(st.sampled_from(TRACKS), st.sampled_from(WHO), st.integers(-2, 2), st.integers(0, 1)),
+    min_size=1,
+    max_size=14,
+)
+
+
+def played_in_family(tracks: dict[str, Board], runs: list[tuple[str, str, int, int]]) -> Game:
+    game = Game(tracks)
+    for track, player, score, day in runs:
+        game.decide(game.play(track, player, score, day), *_turns["verify"])
+    return game
+
+
+def reader_of_rollup(game: Game, rollup: Board, window: str, scope: str | None = None) -> BoardReader:
+    reader = BoardReader(BoardIndex(Redis(), rollup.ranking), game.books)  # type: ignore[arg-type]
+    own = None if scope is None else own_of(game, rollup, window, scope)
+    return reader if own is None else reader_with(reader, own)
+
+
+def own_of(game: Game, rollup: Board, window: str, scope: str) -> OwnStanding | None:
+    found: OwnStanding | None = game.books.do(
+        rollup_without_bans(
+            rollup.ranking,
+            lambda name: game.tracks[name].ranking,
+            OWN,
+            window_named(rollup.policy, window),
+            hides=a_ban("one", OWN, scope).covers,
+        )
+    )
+    return found
+
+
+@settings(max_examples=examples(8))
+@given(
+    runs=ROLLUP_RUNS,
+    take=st.sampled_from(["sum", "best", "count"]),
+    scope=st.sampled_from(SCOPES),
+    kind=st.sampled_from(list(RankKind)),
+    window_kind=st.sampled_from([WindowKind.ALLTIME, WindowKind.SEASON]),
+)
+@example(
+    runs=[("track.a", OWN, 2, 0), ("track.b", OWN, -1, 0), *(("track.a", who, 1, 0) for who in WHO[2:5])],
+    take="sum",
+    scope="track.b",
+    kind=RankKind.DENSE,
+    window_kind=WindowKind.ALLTIME,
+)
+def test_on_rollups_the_banned_see_what_they_would(
+    runs: list[tuple[str, str, int, int]], take: str, scope: str, kind: RankKind, window_kind: WindowKind
+):
+    """Also where everybody sees something of them still, from the boards that a ban does not reach."""
+    tracks = family("best", "descending", ties=False)
+    [rollup] = [each for each in tracks["track.a"].rollups if each.name == f"all-{take}"]
+    banned, twin = played_in_family(tracks, runs), played_in_family(tracks, runs)
+    asyncio.run(banned.bench.ban(a_ban("one", OWN, scope, is_shadow=True)))
+    window = window_at(rollup.policy, window_kind, NOON_MS).name
+    own, free = reader_of_rollup(banned, rollup, window, scope), reader_of_rollup(twin, rollup, window)
+    assert asyncio.run(views(own, window, kind)) == asyncio.run(views(free, window, kind))
+    assert asyncio.run(figures(own, window)) == asyncio.run(figures(free, window))
+
+
+@pytest.mark.parametrize(
+    "given", [{"points": [9, 4, 1]}, {"percentiles": [{"at": 82, "points": 5}, {"at": 20, "points": 2}]}]
+)
+def test_on_rollups_of_points_the_banned_have_those_of_their_own_rank(given: dict[str, Any]):
+    """As a twin has who was never banned; those of others are what everybody sees."""
+    rollup = a_rollup("points", **given)
+    tracks = {
+        name: dataclasses.replace(board, rollups=(rollup,))
+        for name, board in family("best", "descending", ties=False).items()
+    }
+    runs = [("track.a", who, -behind, 0) for behind, who in enumerate(WHO)] + [("track.b", OWN, 1, 0)]
+    banned, twin = played_in_family(tracks, runs), played_in_family(tracks, runs)
+    asyncio.run(banned.bench.ban(a_ban("one", OWN, "track.a", is_shadow=True)))
+    for game in (banned, twin):
+        while due := game.books.do(changes_due(10)):
+            for change in due:
+                ranking = tracks[change.board].ranking
+                [wanted] = game.books.do(borders_of(rollup.ranking, [(ranking, change.window)]))
+                game.books.do(follow_change(rollup, ranking, change, wanted, at_ms=NOON_MS))
+    own = own_of(banned, rollup, "alltime", "track.a")
+    [score] = [row[3] for row in twin.standings() if row[:3] == ("all-points", "alltime", OWN)]
+    assert own is not None
+    assert own.standing.score == score > (own.public.score if own.public and own.public.score else 0)
