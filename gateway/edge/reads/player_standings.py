@@ -175,9 +175,8 @@ async def _own(
         and not may_be_archived(edge, place.board, place.window)
     }
     found = await own_standings(request, player, own.values())
-    found |= await _as_own_reader(
-        request, player, [place for name, place in hidden.items() if name not in own]
-    )
+    others = [place for name, place in hidden.items() if name not in own]
+    found |= await _as_own_reader(request, player, others)
     return {name: _shown(places[name], standing) for name, standing in found.items()}
 
 
