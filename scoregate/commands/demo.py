@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from scoregate.commands.common import Bind, DataDir, console, print_first_admin, settings_of
+from scoregate.commands.common import Bind, DataDir, console, print_first_admin, print_line, settings_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -117,6 +117,8 @@ def _print_end(screen: Console, stack: Stack, tally: Tally, took_s: float) -> No
     for failure in tally.failures:
         screen.print(failure, style="red", markup=False)
     screen.print(f"\n  play it yourself   {stack.url}/arcade/\n  the interface      {stack.url}/docs")
+    variables = f"export BASE={stack.url} SCOREGATE_DATA_DIR={stack.settings.data_dir}"
+    print_line(screen, f"  commands beside it {variables}")
     print_first_admin(screen, stack.settings, "  be the moderator   ")
     screen.print()
 
