@@ -18,6 +18,16 @@ PATTERNS: Final[Mapping[str, str]] = {
         "up to 32 letters, digits, `.`, `_` and `-`, a letter or digit first"
     ),
     r"^[a-z][a-z0-9-]{0,47}\.[A-Za-z0-9_-]{1,64}$": "`<family>.<name>`, such as `track.monza`",
+    r"^[a-z][a-z0-9-]{0,47}(\.[A-Za-z0-9_-]{1,64})?$": (
+        "a board by its short name, such as `arcade` or `track.monza`, which is not its title"
+    ),
+    r"^[a-z][a-z0-9-]{0,47}$": "up to 48 small letters, digits and `-`, a letter first",
+    r"^[a-z0-9][a-z0-9._-]{0,63}$": (
+        "a name of up to 64 small letters, digits, `.`, `_` and `-`, a letter or digit first"
+    ),
+    r"^(\*|[a-z][a-z0-9_.-]{0,127})$": (
+        "a board or a family by its short name, such as `arcade`, which is not its title; or `*` for all"
+    ),
     r"^[A-Za-z0-9+/]{86}==$": "the base64 of a signature of 64 bytes",
     r"^sha256:[0-9a-f]{64}$": "`sha256:` and 64 hex digits in small letters",
 }
