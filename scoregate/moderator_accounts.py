@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from pydantic import ValidationError
 
+from gateway.deployment.run_files import running_parts
 from gateway.edge.auth.moderator_credentials import moderator_of_account
 from gateway.edge.auth.moderators import EVERYWHERE, Ability, ModeratorRole
 from gateway.edge.auth.own_pages import address_at
+from gateway.edge.http.validation_messages import first_fault
 from gateway.edge.moderation.own_account import new_token
 from gateway.edge.moderation.people import INVITATION_PAGE, new_invitation
 from gateway.edge.wire.moderation_people import NewModerator
@@ -32,6 +35,8 @@ HOUR_MS: Final = 3600 * 1000
 
 FIRST_ADMIN: Final = "admin"
 """The name of the account that the first admin is offered."""
+
+_EVERY_ADDRESS: Final = frozenset({"0.0.0.0", "[::]"})  # noqa: S104 - they are compared, not bound
 
 _ABILITIES: Final[Mapping[str, Ability]] = {ability.role.value: ability for ability in Ability}
 
@@ -129,8 +134,21 @@ async def first_admin(settings: Settings) -> str | None:
 
 
 def address_of(settings: Settings, token: str) -> str:
-    """Return the address of an invitation: over HTTPS, or plain for this machine alone."""
-    return address_at(settings.hosts[0] if settings.hosts else settings.bind, INVITATION_PAGE + token)
+    """Return the address of an invitation: over HTTPS, or plain for this machine alone.
+
+    It is at the first host of the settings, or at the edge that runs over the data directory.
+    """
+    return address_at(settings.hosts[0] if settings.hosts else _bind_of(settings), INVITATION_PAGE + token)
+
+
+def _bind_of(settings: Settings) -> str:
+    """Return where the edge listens, as a browser on this machine reaches it."""
+    bind = settings.bind
+    if "bind" not in settings.model_fields_set:
+        with suppress(OSError):  # the notes may be another user's, who runs the parts
+            bind = next((part.bind for part in running_parts(settings.data_dir) if part.bind), bind)
+    host, colon, port = bind.rpartition(":")
+    return f"localhost{colon}{port}" if host in _EVERY_ADDRESS else bind
 
 
 async def _issue(
@@ -153,5 +171,5 @@ def _checked(name: str, scopes: Sequence[str], role: ModeratorRole, players: Seq
     try:
         return NewModerator.model_validate({"name": name, "grants": grants, "players": list(players)})
     except ValidationError as error:
-        [fault, *_] = error.errors(include_url=False)
-        raise SettingsError(f"{fault['loc'][0]}: {fault['msg']}") from None
+        location, words = first_fault(error)
+        raise SettingsError(f"{location[0]}: {words}") from None

@@ -53,7 +53,8 @@ def run_part(settings: Settings, part: str, run: Callable[[Signals, PartFile], A
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, signals.end)
         loop.add_signal_handler(signal.SIGHUP, signals.hang_up)
-        with noted(settings.data_dir, part, settings.redis_url) as part_file:
+        bind = settings.bind if part == "edge" else None
+        with noted(settings.data_dir, part, settings.redis_url, bind) as part_file:
             await run(signals, part_file)
 
     gc.freeze()  # what was imported lives as long as the process: no collection needs to look at it

@@ -45,7 +45,8 @@ _log = logger()
 class RunningPart:
     """A part that runs on this machine. `pid` is 0 if its process is in another container.
 
-    `redis` is the address of its index, without credentials; None for a part that noted none.
+    `redis` is the address of its index, without credentials, and `bind` where an edge listens. Either is None
+    for a part that noted none.
     """
 
     part: str
@@ -53,6 +54,7 @@ class RunningPart:
     since_ms: int
     path: Path
     redis: str | None = None
+    bind: str | None = None
 
     def note(self) -> bytes | None:
         """Return what the part has noted last, None if nothing. Raises OSError."""
@@ -87,12 +89,14 @@ class _Lock(NamedTuple):
 
 
 @contextmanager
-def noted(data_dir: Path, part: str, redis_url: str | None = None) -> Iterator[PartFile]:
+def noted(
+    data_dir: Path, part: str, redis_url: str | None = None, bind: str | None = None
+) -> Iterator[PartFile]:
     """Keep the file of this process while the block runs. Use it once per process."""
     # A second file would end the lock of the first when it is closed (fcntl(2): POSIX locks are of the
     # process).
     try:
-        file, path = _note(data_dir / FOLDER, part, redis_url and without_credentials(redis_url))
+        file, path = _note(data_dir / FOLDER, part, redis_url and without_credentials(redis_url), bind)
     except OSError as error:
         # The part itself needs no file. `reload` and `status` do not find it now, nor do commands its Redis.
         _log.warning(Event.NOT_NOTED, part=part, error=str(error))
@@ -142,7 +146,7 @@ def hang_up(part: RunningPart) -> bool:
     return True
 
 
-def _note(folder: Path, part: str, redis: str | None) -> tuple[int, Path]:
+def _note(folder: Path, part: str, redis: str | None, bind: str | None) -> tuple[int, Path]:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     running_parts(folder.parent)
     name = f"{part}-{os.getpid()}-{secrets.token_hex(4)}"
@@ -150,7 +154,7 @@ def _note(folder: Path, part: str, redis: str | None) -> tuple[int, Path]:
     file = os.open(unready, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.write(file, orjson.dumps({"part": part, "since_ms": BEGAN_MS, "redis": redis}))
+        os.write(file, orjson.dumps({"part": part, "since_ms": BEGAN_MS, "redis": redis, "bind": bind}))
         unready.rename(path)  # nobody sees the file before it is locked
     except OSError:
         os.close(file)
@@ -184,7 +188,8 @@ def _read(path: Path) -> RunningPart | None:
             _remove(path)
             return None
         facts = orjson.loads(os.read(file, 4096))
-        return RunningPart(facts["part"], max(lock.pid, 0), facts["since_ms"], path, facts.get("redis"))
+        where = facts.get("redis"), facts.get("bind")
+        return RunningPart(facts["part"], max(lock.pid, 0), facts["since_ms"], path, *where)
     finally:
         os.close(file)
 

@@ -102,10 +102,21 @@ async def existing_ledger(settings: Settings) -> AsyncIterator[Ledger]:
     """Open the ledger. Raises SettingsError if there is no file: to look at a ledger must not create one."""
     from gateway.wiring import open_ledger
 
-    if not settings.is_on_postgres and not settings.ledger_path.exists():
-        raise SettingsError(f"{settings.ledger_path}: there is no ledger{WHERE}")
+    refuse_missing_ledger(settings)
     async with open_ledger(settings) as ledger:
         yield ledger
+
+
+def refuse_missing_ledger(settings: Settings) -> None:
+    """Raise SettingsError if the ledger has no file."""
+    if not settings.is_on_postgres and not settings.ledger_path.exists():
+        raise SettingsError(f"{settings.ledger_path}: there is no ledger{WHERE}")
+
+
+def tell_new_ledger(settings: Settings) -> None:
+    """Say that a command is about to make the ledger, since a running deployment has another one then."""
+    if not settings.is_on_postgres and not settings.ledger_path.exists():
+        typer.echo(f"{settings.ledger_path}: nothing has run here, so this is a new ledger{WHERE}", err=True)
 
 
 async def boards_named(catalogue: Catalogue, names: Sequence[str]) -> list[Board]:
@@ -134,7 +145,7 @@ def policy_named(policies: Policies, name: str) -> Board | Family:
     return policies.by_name[name]
 
 
-def refuse_unknown_boards(settings: Settings, names: Iterable[str]) -> None:
+def refuse_unknown_boards(settings: Settings, names: Iterable[str], option: str = "--board") -> None:
     """Raise SettingsError, with what exists, if a name is not `*` and not that of a board or a family.
 
     A board of a family may be opened later, so its name only has to be one that the family allows.
@@ -154,7 +165,7 @@ def refuse_unknown_boards(settings: Settings, names: Iterable[str]) -> None:
 
     if unknown := [name for name in wanted if not is_known(name)]:
         raise SettingsError(
-            f"--board: there is no board or family {', '.join(map(repr, unknown))}{policies.place}; "
+            f"{option}: there is no board or family {', '.join(map(repr, unknown))}{policies.place}; "
             f"boards: {', '.join(sorted(policies.boards)) or 'none'}; "
             f"families: {', '.join(sorted(policies.families)) or 'none'}"
         )

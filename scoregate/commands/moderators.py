@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from scoregate.commands.common import DataDir, deployment_of, finish, refuse_unknown_boards, settings_of
+from scoregate.commands.common import (
+    DataDir,
+    deployment_of,
+    finish,
+    refuse_missing_ledger,
+    refuse_unknown_boards,
+    settings_of,
+    tell_new_ledger,
+)
 from scoregate.commands.tables import AsJson, show
+
+if TYPE_CHECKING:
+    from gateway.runtime.settings import Settings
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -48,7 +60,8 @@ def moderator_add(
     from scoregate.moderator_accounts import add, add_known
 
     settings = deployment_of(data_dir, is_writing=bool(scope))
-    refuse_unknown_boards(settings, scope or [])
+    refuse_unknown_boards(settings, scope or [], "--scope")
+    tell_new_ledger(settings)
     grants, players = (scope or ["*"], ModeratorRole(role.value)), player or []
     if oidc is None:
         _print_invitation(finish(add(settings, name, *grants, players)))
@@ -62,7 +75,7 @@ def moderator_invite(name: str, data_dir: DataDir = None) -> None:
     """Print a new address at which a moderator chooses how to log in."""
     from scoregate.moderator_accounts import invite
 
-    _print_invitation(finish(invite(settings_of(data_dir), name)))
+    _print_invitation(finish(invite(_settings_there(data_dir), name)))
 
 
 @app.command("list")
@@ -81,7 +94,7 @@ def moderator_list(as_json: AsJson = False, data_dir: DataDir = None) -> None:
             "state": "disabled" if account.is_disabled else "enabled",
             "since": rfc3339(account.created_at_ms),
         }
-        for account in finish(every_account(settings_of(data_dir)))
+        for account in finish(every_account(_settings_there(data_dir)))
     ]
     columns = ("moderator", "roles", "players", "login", "second_factor", "state", "since")
     show(rows, columns, as_json=as_json)
@@ -92,7 +105,7 @@ def moderator_disable(name: str, data_dir: DataDir = None) -> None:
     """Disable a moderator: sessions and tokens end at once."""
     from scoregate.moderator_accounts import disable
 
-    finish(disable(settings_of(data_dir), name))
+    finish(disable(_settings_there(data_dir), name))
     typer.echo(f"disabled {name}: their sessions and tokens have ended")
 
 
@@ -101,8 +114,15 @@ def moderator_enable(name: str, data_dir: DataDir = None) -> None:
     """Enable a moderator who was disabled."""
     from scoregate.moderator_accounts import enable
 
-    finish(enable(settings_of(data_dir), name))
+    finish(enable(_settings_there(data_dir), name))
     typer.echo(f"enabled {name}")
+
+
+def _settings_there(data_dir: Path | None) -> Settings:
+    """Load the settings of a deployment that has a ledger. Raises SettingsError."""
+    settings = settings_of(data_dir)
+    refuse_missing_ledger(settings)
+    return settings
 
 
 def _print_invitation(address: str) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from scoregate.commands.common import DataDir, deployment_of, finish, refuse_unknown_boards
+from scoregate.commands.common import DataDir, deployment_of, finish, refuse_unknown_boards, tell_new_ledger
 from scoregate.commands.moderators import RoleName, RoleOption
 
 app = typer.Typer(no_args_is_help=True)
@@ -31,5 +31,6 @@ def token_moderator(
 
     settings = deployment_of(data_dir)
     refuse_unknown_boards(settings, board or [])
+    tell_new_ledger(settings)
     issued = issue_token(settings, name, board or [], ModeratorRole(role.value), hours=hours)
     typer.echo(finish(issued))

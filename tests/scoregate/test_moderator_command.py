@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.deployment.run_files import noted
 from gateway.edge.auth.moderator_secrets import digest_of
 from gateway.edge.auth.moderators import ModeratorRole
 from gateway.ledger.moderation.account_rows import ProviderIdentity
@@ -36,9 +37,12 @@ def listed(folder: Path) -> dict[str, dict[str, object]]:
 
 def test_a_moderator_is_added_with_an_invitation_and_no_password(folder: Path):
     """The address is all of the output; a name is taken once; who is disabled has no invitation."""
+    looked = scoregate(folder, "moderator", "list")
+    assert (2, True) == (looked.returncode, "there is no ledger" in looked.stderr), looked.stderr
     words = ("moderator", "add", "mara", "--role", "senior", "--scope", "arcade", "--player", "p1")
     added = scoregate(folder, *words)
     assert 0 == added.returncode, added.stderr
+    assert f"{folder / 'ledger.sqlite3'}: nothing has run here" in added.stderr
     [address] = added.stdout.splitlines()
     assert address.startswith("http://127.0.0.1:8080/console/invitations/")
     row = listed(folder)["mara"]
@@ -47,7 +51,10 @@ def test_a_moderator_is_added_with_an_invitation_and_no_password(folder: Path):
     )  # fmt: skip
     again = scoregate(folder, *words)
     assert (2, "another account has this name\n") == (again.returncode, again.stderr)
-    assert address != scoregate(folder, "moderator", "invite", "mara").stdout.strip()
+    with noted(folder, "edge", bind="127.0.0.1:8392"):
+        invited = scoregate(folder, "moderator", "invite", "mara").stdout.strip()
+    assert invited.startswith("http://127.0.0.1:8392/console/invitations/"), "the edge listens there"
+    assert invited.rpartition("/")[2] != address.rpartition("/")[2]
     assert 0 == scoregate(folder, "moderator", "disable", "mara").returncode
     assert "disabled" == listed(folder)["mara"]["state"]
     assert "disabled: enable it first" in scoregate(folder, "moderator", "invite", "mara").stderr
@@ -108,6 +115,7 @@ async def test_each_start_offers_the_first_admin_until_there_is_one(folder: Path
     ("where", "address"),
     [
         ({"bind": "127.0.0.1:8080"}, "http://127.0.0.1:8080/console/invitations/x"),
+        ({"bind": "0.0.0.0:8080"}, "http://localhost:8080/console/invitations/x"),
         (
             {"bind": "0.0.0.0:8080", "hosts": ("scores.example",)},
             "https://scores.example/console/invitations/x",
