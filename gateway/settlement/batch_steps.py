@@ -13,8 +13,8 @@ from typing import Any, Final
 from gateway.catalogue.catalogue import Catalogue
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.moderation import batches
-from gateway.ledger.moderation.batches import FIRST, Batch, BatchState, LeftOut
-from gateway.ledger.moderation.podiums import podiums_changed
+from gateway.ledger.moderation.batches import FIRST, Batch, BatchState, ItemOutcome, ItemScore, LeftOut
+from gateway.ledger.moderation.podiums import podiums_gained, podiums_lost
 from gateway.ledger.moderation.selections import SelectedSlice, Selection, next_slice
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.transaction import Operation, Transaction
@@ -40,6 +40,9 @@ AT_ONCE: Final = 4
 
 NAMED: Final = 100
 """Boards and podiums of a preview that are named; all are counted."""
+
+COMPARED: Final = 1_000
+"""Items of a board that one read compares with podiums."""
 
 FORGOTTEN: Final = 1_000
 """Items of an abandoned batch that one step removes."""
@@ -108,28 +111,47 @@ class BatchSteps:
                 batch, BatchState.PREVIEWED, now_ms=now_ms, due_at_ms=now_ms + KEPT_MS, place=()
             )
             return await self._ledger.write(_store(batch, preview))
-        items, in_cases = await self._ledger.read(self._on_board(batch, name), ReadKind.MODERATION)
-        found = {"board": name, "items": items}
         board = await self._catalogue.board(name)
-        podiums = await self._podiums(batch, board) if board else []
+        items, in_cases, podiums = await self._compare_board(batch, name, board)
+        found = {"board": name, "items": items}
         known = _with_board(batch.preview, found, podiums, in_cases)
         known = _with_left_out(known, LeftOut.NO_POLICY, 0 if board else items)
         compared = replace(batch, place=(ON_BOARDS, name), preview=known)
         return await self._ledger.write(_store(batch, compared))
 
-    def _on_board(self, batch: Batch, name: str) -> Operation[tuple[int, int]]:
-        moderator = batch.actor.removeprefix(MODERATOR)
-        return batches.on_board(batch.batch_id, name, moderator=moderator, now_ms=self._clock())
+    async def _compare_board(
+        self, batch: Batch, name: str, board: Board | None
+    ) -> tuple[int, int, list[str]]:
+        """Return how many items on a board wait, in how many cases of them a colleague is, and the podiums.
 
-    async def _podiums(self, batch: Batch, board: Board) -> list[str]:
-        """Return the windows of a board whose podium the batch would change."""
-        move = move_of(batch)
-        if State.PROMOTED not in (move.from_state, move.to_state):
-            return []
-        windows = readable_windows(board.policy, self._clock())
-        begins = move.to_state is State.PROMOTED
-        changes = podiums_changed(batch.batch_id, board.ranking, windows, begins_to_count=begins)
-        return await self._ledger.read(changes, ReadKind.MODERATION)
+        Those are the windows whose podium the batch would change. The items come in pages; only what begins
+        to count is kept, of which a moderator's batch has no more than LIMIT.
+        """
+        move, now_ms = move_of(batch), self._clock()
+        moderator = batch.actor.removeprefix(MODERATOR)
+        windows = list(readable_windows(board.policy, now_ms)) if board else []
+        items, in_cases, after = 0, 0, -1
+        added: list[ItemScore] = []
+        podiums: set[str] = set()
+        while page := await self._page(batch, name, after):
+            after = page[-1].seq
+            waiting = [item for item in page if item.outcome == ItemOutcome.WAITING]
+            items += len(waiting)
+            in_cases += sum(item.is_in_case_of_another(moderator, now_ms=now_ms) for item in waiting)
+            if move.to_state is State.PROMOTED:
+                added += waiting
+            elif board and move.from_state is State.PROMOTED:
+                left = [window for window in windows if window.name not in podiums]
+                lost = podiums_lost(board.ranking, left, waiting)
+                podiums.update(await self._ledger.read(lost, ReadKind.MODERATION))
+        if board and added:
+            gained = podiums_gained(board.ranking, windows, added)
+            podiums.update(await self._ledger.read(gained, ReadKind.MODERATION))
+        return items, in_cases, [window.name for window in windows if window.name in podiums]
+
+    async def _page(self, batch: Batch, board: str, after: int) -> list[ItemScore]:
+        page = batches.scores_on(batch.batch_id, board, after=after, count=COMPARED)
+        return await self._ledger.read(page, ReadKind.MODERATION)
 
     async def _decide(self, batch: Batch) -> bool:
         board, seq = batch.place

@@ -276,10 +276,17 @@ async def test_a_selection_takes_what_is_asked_for_and_nothing_beside(
             assert list(ids.strip()) == sorted(item.submission_id for item in await desk.items(name)), ids
 
 
-async def test_a_preview_names_the_podiums_that_change(store: Store, board: Board, other: Board):
-    """Those of which somebody falls or on which somebody comes; a run behind the third changes none."""
+async def test_a_preview_names_the_podiums_that_change(
+    store: Store, board: Board, other: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Those of which somebody falls or on which somebody comes; a run behind the third changes none.
+
+    However many there are, they are looked at page by page.
+    """
+    monkeypatch.setattr(batch_steps, "COMPARED", 2)
+    latest = boards.board(tmp_path / "latest", "latest", operator=Operator.LATEST.value)
     async with open_in(store) as ledger:
-        desk = Desk(ledger, {"tiny": board, "other": other})
+        desk = Desk(ledger, {"tiny": board, "other": other, "latest": latest})
         runs = [("a", "ada", 9), ("b", "bob", 8), ("c", "cyd", 7), ("d", "dan", 6), ("e", "ada", 5)]
         await submitted(ledger, board, runs, to_state=State.PROMOTED, at_ms=NOON_MS)
         windows = {"alltime", "daily:20251120", "weekly:2025W47", "monthly:202511"}
@@ -298,6 +305,15 @@ async def test_a_preview_names_the_podiums_that_change(store: Store, board: Boar
         await submitted(ledger, other, [("i", "dan", 1), ("j", "dan", 1)], to_state=State.HELD)
         added = await desk.previewed(a_batch("added", DecisionKind.APPROVE, "other"))
         assert windows == {each["window"] for each in added.preview["podiums"]}
+        # On a board of latest runs only the last of somebody's counts.
+        last = [(f"last-{name}", player, points) for name, player, points in runs[:4]]
+        await submitted(ledger, latest, last, to_state=State.PROMOTED)
+        await submitted(ledger, latest, [("k", "eve", 9), ("l", "eve", 1)], to_state=State.HELD)
+        below = await desk.previewed(a_batch("below", DecisionKind.APPROVE, "latest"))
+        assert (2, 0) == (below.items, below.preview["podium_count"])
+        whole = await desk.previewed(a_batch("whole", DecisionKind.REVOKE, "tiny"))
+        assert [{"board": "tiny", "items": 5}] == whole.preview["boards"]
+        assert 4 == whole.preview["podium_count"]
 
 
 async def test_a_preview_of_too_many_is_refused_and_let_go(

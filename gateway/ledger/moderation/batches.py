@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 import orjson
-from sqlalchemy import bindparam, delete, func, insert, select, tuple_, update
+from sqlalchemy import bindparam, delete, insert, select, tuple_, update
 
 from gateway.ledger.schema import Int64, Text, batch_items, batches, cases, submissions
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
@@ -159,14 +159,22 @@ class BatchItem(NamedTuple):
 
 
 class ItemScore(NamedTuple):
-    """The score of an item, and how it ties."""
+    """The score of an item, how it ties, and who is in its case until when (Unix ms), if anybody is."""
 
     seq: int
     submission_id: str
     player: str
+    outcome: str
     score: int
     achieved_at_ms: int
     stats: str
+    claimed_by: str | None
+    claimed_until_ms: int | None
+
+    def is_in_case_of_another(self, moderator: str, *, now_ms: int) -> bool:
+        """Return whether another than this moderator is in its case."""
+        is_claimed = (self.claimed_until_ms or 0) > now_ms
+        return is_claimed and self.claimed_by not in ("", moderator)
 
 
 _b, _c, _i, _s = batches.c, cases.c, batch_items.c, submissions.c
@@ -177,8 +185,6 @@ _CHANGED: Final = (
 )  # fmt: skip
 """The columns that change with the work on a batch."""
 
-_WAITS: Final = _i.outcome == bindparam("waiting")
-_WAITING: Final = ItemOutcome.WAITING.value
 _place = tuple_(_i.board, _i.seq)
 _behind = tuple_(bindparam("after_board", type_=Text), bindparam("after", type_=Int64))
 
@@ -231,27 +237,27 @@ _NEXT_BOARD = Query(
     .limit(1)
 )
 _SCORES = Query(
-    select(*(_s[name] for name in ItemScore._fields))
-    .select_from(batch_items.join(submissions, _s.seq == _i.seq))
-    .where(_i.batch_id == bindparam("id"), _i.board == bindparam("board"), _WAITS)
-    .order_by(_i.seq)
-)
-_ON_BOARD = Query(
-    select(func.count())
-    .select_from(batch_items)
-    .where(_i.batch_id == bindparam("id"), _i.board == bindparam("board"), _WAITS)
-)
-_IN_CASES = Query(
-    select(func.count())
-    .select_from(batch_items.join(cases, _c.submission_id == _i.submission_id))
+    select(
+        _i.seq,
+        _i.submission_id,
+        _i.player,
+        _i.outcome,
+        _s.score,
+        _s.achieved_at_ms,
+        _s.stats,
+        _c.claimed_by,
+        _c.claimed_until_ms,
+    )
+    .select_from(
+        batch_items.join(submissions, _s.seq == _i.seq).outerjoin(cases, _c.submission_id == _i.submission_id)
+    )
     .where(
         _i.batch_id == bindparam("id"),
         _i.board == bindparam("board"),
-        _WAITS,
-        _c.claimed_by != "",
-        _c.claimed_by != bindparam("moderator"),
-        _c.claimed_until_ms > bindparam("now_ms"),
+        _i.seq > bindparam("after", type_=Int64),
     )
+    .order_by(_i.seq)
+    .limit(bindparam("count"))
 )
 _SET_OUTCOME = Query(
     update(batch_items)
@@ -407,18 +413,11 @@ async def next_board(tx: Transaction, batch_id: str, after: str) -> str | None:
     return rows[0][0] if rows else None
 
 
-async def scores_on(tx: Transaction, batch_id: str, board: str) -> list[ItemScore]:
-    """Return the scores of a batch's items on a board that wait."""
-    return [ItemScore(*row) for row in await tx.rows(_SCORES, id=batch_id, board=board, waiting=_WAITING)]
+def scores_on(batch_id: str, board: str, *, after: int, count: int) -> Operation[list[ItemScore]]:
+    """Return the scores of a batch's items on a board behind a number, in order."""
 
-
-def on_board(batch_id: str, board: str, *, moderator: str, now_ms: int) -> Operation[tuple[int, int]]:
-    """Return how many items wait on a board, and in how many cases of them another moderator is."""
-
-    async def work(tx: Transaction) -> tuple[int, int]:
-        values = {"id": batch_id, "board": board, "waiting": _WAITING}
-        [[items]] = await tx.rows(_ON_BOARD, **values)
-        [[in_cases]] = await tx.rows(_IN_CASES, **values, moderator=moderator, now_ms=now_ms)
-        return int(items), int(in_cases)
+    async def work(tx: Transaction) -> list[ItemScore]:
+        rows = await tx.rows(_SCORES, id=batch_id, board=board, after=after, count=count)
+        return [ItemScore(*row) for row in rows]
 
     return work

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from sqlalchemy import bindparam, select
 
 from gateway.ledger.index_pages import standings_of
-from gateway.ledger.moderation.batches import ItemScore, scores_on
+from gateway.ledger.moderation.batches import ItemScore
 from gateway.ledger.schema import standings
 from gateway.ledger.submission_rows import stats_from
 from gateway.ledger.transaction import Operation, Query, Transaction
@@ -33,6 +33,9 @@ _OF_SEVERAL: Final = frozenset({Operator.SUM, Operator.COUNT})
 """Operators by which every submission moves a standing."""
 
 
+_Changes = Callable[[Transaction, Ranking, Window, Sequence[ItemScore]], Awaitable[bool]]
+
+
 class _Podium(NamedTuple):
     """The players of a podium, their submissions, and its last place; None if it is not full."""
 
@@ -41,17 +44,30 @@ class _Podium(NamedTuple):
     last: BoardPlace | None
 
 
-def podiums_changed(
-    batch_id: str, ranking: Ranking, windows: Sequence[Window], *, begins_to_count: bool
+def podiums_lost(
+    ranking: Ranking, windows: Sequence[Window], items: Sequence[ItemScore]
 ) -> Operation[list[str]]:
-    """Return the names of those windows whose podium would change if the items on a board were decided.
+    """Return the names of those windows whose podium would change if items of a board ceased to count.
 
-    They would begin to count, or cease to.
+    It changes by a part of them if it changes by all.
     """
+    return _podiums_changed(ranking, windows, items, _changes_by_removing)
 
+
+def podiums_gained(
+    ranking: Ranking, windows: Sequence[Window], items: Sequence[ItemScore]
+) -> Operation[list[str]]:
+    """Return the names of those windows whose podium would change if items of a board began to count.
+
+    `items` are all of a player's.
+    """
+    return _podiums_changed(ranking, windows, items, _changes_by_adding)
+
+
+def _podiums_changed(
+    ranking: Ranking, windows: Sequence[Window], items: Sequence[ItemScore], changes: _Changes
+) -> Operation[list[str]]:
     async def work(tx: Transaction) -> list[str]:
-        items = await scores_on(tx, batch_id, ranking.policy.board)
-        changes = _changes_by_adding if begins_to_count else _changes_by_removing
         changed = []
         for window in windows:
             inside = [item for item in items if window.begin_ms <= item.achieved_at_ms < window.end_ms]
@@ -81,11 +97,14 @@ async def _changes_by_adding(
     tx: Transaction, ranking: Ranking, window: Window, items: Sequence[ItemScore]
 ) -> bool:
     podium = await _podium(tx, ranking, window)
-    by_player: dict[str, list[ReachedScore]] = defaultdict(list)
+    by_player: Mapping[str, list[ReachedScore]] = defaultdict(list)
     for item in items:
-        reached = _reached(ranking, item)
-        if _may_matter(ranking, window, podium, item.player, reached):
-            by_player[item.player].append(reached)
+        by_player[item.player].append(_reached(ranking, item))
+    by_player = {
+        player: added
+        for player, added in by_player.items()
+        if _may_matter(ranking, window, podium, player, added)
+    }
     held = await standings_of(ranking.policy.board, {window.name: sorted(by_player)})(tx)
     standing_of = {standing.player: standing for standing in held if standing.score is not None}
     for player, added in by_player.items():
@@ -103,12 +122,13 @@ def _reached(ranking: Ranking, item: ItemScore) -> ReachedScore:
 
 
 def _may_matter(
-    ranking: Ranking, window: Window, podium: _Podium, player: str, reached: ReachedScore
+    ranking: Ranking, window: Window, podium: _Podium, player: str, added: Sequence[ReachedScore]
 ) -> bool:
-    """Return whether an item might move somebody on the podium, or onto it."""
+    """Return whether these might move a player on the podium, or onto it."""
     if podium.last is None or player in podium.players or ranking.policy.operator in _OF_SEVERAL:
         return True
-    return ranking.place(window, player, reached) < podium.last
+    reached = ranking.standing(added)
+    return reached is not None and ranking.place(window, player, reached) < podium.last
 
 
 def _with(ranking: Ranking, standing: Standing | None, added: Sequence[ReachedScore]) -> ReachedScore:
