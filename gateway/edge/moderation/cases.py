@@ -54,12 +54,12 @@ async def read_case(
     events: CaseHistory = await edge.ledger.read(
         queries.history_of(submission.submission_id), ReadKind.MODERATION
     )
+    background = await edge.ledger.read(cases.background(board.ranking, submission), ReadKind.MODERATION)
     is_check = waiting is not None and waiting.hides_from(moderator.name)
     if waiting is not None and is_check:
         submission, events = as_checked(submission, waiting), seen_before(events, waiting.known_seq)
     elif waiting is not None and waiting.kind is CaseKind.CHECK:
         waiting = None  # it asks for this moderator's own decision, and is nothing to them
-    background = await edge.ledger.read(cases.background(board.ranking, submission), ReadKind.MODERATION)
     scores = [
         score
         for score in background.scores

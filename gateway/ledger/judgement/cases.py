@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import bindparam, func, select
 
 from gateway.ledger.index_pages import fetch_listed, is_listed
-from gateway.ledger.judgement.promotion_impact import place_with, reached_with
+from gateway.ledger.judgement.promotion_impact import is_changed_by, place_with, reached_with, rests_on
 from gateway.ledger.records import StoredRecording, StoredSubmission
 from gateway.ledger.schema import events, is_in, players, recordings, submissions
 from gateway.ledger.standings.folds import read_slot
@@ -80,12 +80,12 @@ async def _rank(tx: Transaction, ranking: Ranking, window: Any, submission: Stor
     """Return the unique rank that a submission has in a window, or would have once it is promoted."""
     slot = await read_slot(tx, ranking, window.name, submission.player)
     ranked = RankedWindow(tx, ranking, window.name)
-    if slot.place is not None and slot.submission_id == submission.submission_id:
-        return await ranked.ahead(slot.place) + 1  # of one in a check too, which is not to be added again
+    if slot.place is not None and rests_on(ranking, slot, submission):
+        return await ranked.ahead(slot.place) + 1
     if submission.state is State.PROMOTED:
         return None
     reached = reached_with(ranking, slot, submission)
-    if reached.submission_id != submission.submission_id:
+    if not is_changed_by(ranking, reached, submission):
         return None
     place = place_with(ranking, window, submission, reached)
     is_own_ahead = slot.place is not None and slot.place < place

@@ -12,11 +12,14 @@ from gateway.ledger.records import StoredSubmission
 from gateway.ledger.schema import is_in, standings, submissions
 from gateway.ledger.standings.folds import CountChange, SlotContent, read_slot, with_one_more
 from gateway.ledger.transaction import Operation, Query, Transaction
+from policies.choices import Operator
 from policies.fields import SortOrder
 from policies.ranking import BoardPlace, Ranking, ReachedScore
 from policies.vocabulary import SCORE_LIMIT, Finding, Severity, State
 from policies.windows import calendar_of
 from validators.verification_priority import PromotionImpact, expected_harm
+
+_ADDING: Final = frozenset({Operator.SUM, Operator.COUNT})
 
 _st = standings.c
 _at: Final[dict[str, Any]] = {"board": bindparam("board"), "window": bindparam("window")}
@@ -99,13 +102,13 @@ async def _in_window(
     tx: Transaction, ranking: Ranking, window: Any, submission: StoredSubmission, top: int
 ) -> _WindowImpact:
     slot = await read_slot(tx, ranking, window.name, submission.player)
-    if slot.place is not None and slot.submission_id == submission.submission_id:
+    if slot.place is not None and rests_on(ranking, slot, submission):
         place, is_own_ahead = slot.place, True
         gain = 0 if await _has_others(tx, window, submission) else None
     else:
         reached = reached_with(ranking, slot, submission)
         gain = _gain(ranking, slot, reached.score)
-        if reached.submission_id != submission.submission_id:
+        if not is_changed_by(ranking, reached, submission):
             return _WindowImpact(counts=False, enters_top=False, gain=gain)
         place = place_with(ranking, window, submission, reached)
         is_own_ahead = slot.place is not None and slot.place < place
@@ -127,6 +130,18 @@ async def _has_others(tx: Transaction, window: Any, submission: StoredSubmission
         submission=submission.submission_id,
     )
     return bool(rows)
+
+
+def rests_on(ranking: Ranking, slot: SlotContent, submission: StoredSubmission) -> bool:
+    """Return whether a standing rests on a submission already: a sum does on all that count."""
+    if ranking.policy.operator in _ADDING and submission.state is State.PROMOTED:
+        return True
+    return slot.submission_id == submission.submission_id
+
+
+def is_changed_by(ranking: Ranking, reached: ReachedScore, submission: StoredSubmission) -> bool:
+    """Return whether a standing is another one with a submission: to a sum each adds, the newest or not."""
+    return ranking.policy.operator in _ADDING or reached.submission_id == submission.submission_id
 
 
 def reached_with(ranking: Ranking, slot: SlotContent, submission: StoredSubmission) -> ReachedScore:

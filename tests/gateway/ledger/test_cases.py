@@ -45,3 +45,26 @@ def test_where_the_last_score_counts_nobody_is_behind_themselves():
         assert rank == rank_of(shelf, f"ada-{score}")
     shelf.decide("ada-3", State.PROMOTED)
     assert 2 == rank_of(shelf, "ada-3")
+
+
+@pytest.mark.parametrize(("operator", "rank"), [("sum", 1), ("count", 1), ("best", None), ("latest", None)])
+def test_a_run_adds_to_a_sum_though_a_newer_one_counts_already(operator: str, rank: int | None):
+    """To a sum or a count each run adds: what was achieved earlier and is decided later has its impact and its rank."""
+    shelf = Shelf(a_board(operator=operator, windows=["alltime"]))
+    shelf.score("bob-1", "bob", 9)
+    shelf.submit("ada-old", "ada", 5)
+    shelf.clock.shift(1)
+    shelf.score("bob-2", "bob", 9 if operator == "latest" else 0)
+    shelf.score("ada-new", "ada", 6)
+    if operator == "count":
+        shelf.score("ada-newer", "ada", 0)
+    found = shelf.do(submission("ada-old"))
+    assert found is not None
+    impact = shelf.do(impact_of(shelf.board.ranking, found, 1))
+    assert (rank is not None, rank is not None) == (impact.counts, impact.enters_top)
+    assert rank == rank_of(shelf, "ada-old")
+    shelf.decide("ada-old", State.PROMOTED)
+    assert rank == rank_of(shelf, "ada-old"), "and it is not added again once it counts"
+    found = shelf.do(submission("ada-old"))
+    assert found is not None
+    assert 0 == (shelf.do(impact_of(shelf.board.ranking, found, 1)).gain if rank else 0)
