@@ -10,13 +10,16 @@ import pytest
 from gateway.edge.reads.read_budget import OWN_VIEW_US, ReadBudgets
 from gateway.runtime.clock import rfc3339
 from gateway.runtime.settings import Settings
+from gateway.settlement.bans import BanFollower, begin
 from gateway.steward.archive.archiving import QUIET_MS
 from policies.errors import LedgerUnavailable
 from policies.vocabulary import State
 from tests.attacks.test_bans import ban, path_of, state_of, unban
 from tests.support.attack import accept, honest, registered
+from tests.support.banning import a_ban
 from tests.support.desk import player_of, submitted
 from tests.support.families import open_tracks
+from tests.support.feeds import sse, websocket
 from tests.support.groups import call, token_of
 from tests.support.harness import Answer, Harness, Request, free_port
 from tests.support.policies import a_family, a_policy, arcade_policy, write_policies
@@ -415,3 +418,23 @@ async def test_a_shadow_banned_player_stays_in_archived_windows_to_themselves(ha
     await build_revision()
     shown = (await harness.get(paths[5], token)).body
     assert (3, 2, [1, 2]) == (shown["revision"], shown["total"], [each["rank"] for each in shown["entries"]])
+
+
+async def test_a_shadow_banned_player_is_not_told_by_their_own_feed(harness: Harness):
+    """Neither by events nor by a socket, though its edge has not heard of the ban yet; others hear of it."""
+    token, own, _, last = await a_board(harness)
+    async with (
+        sse(harness, board="sprint") as public,
+        sse(harness, board="sprint", token=token) as of_own,
+        websocket(harness, board="sprint", protocols=["scoregate.v1", f"bearer.{token}"]) as socket,
+    ):
+        follower = BanFollower(harness.edge.ledger, harness.edge.index, harness.edge.catalogue)
+        await harness.edge.ledger.write(begin(a_ban("one", own, "sprint", is_shadow=True)))
+        await follower.follow("one", now_ms=harness.clock(), slices=100)
+        await submitted(harness, last, 120, board="sprint", state=State.PROMOTED)
+        heard = [
+            [(told := await feed.event()).data["player"], told.data["score"]] for feed in (of_own, socket)
+        ]
+        assert [[last, 120]] * 2 == heard
+        gone = (await public.event()).data
+        assert (own, None) == (gone["player"], gone["score"])

@@ -9,6 +9,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from gateway.edge.context import Edge
+from gateway.edge.live.own_events import without_own
 from gateway.index.feed.events import FeedEvent
 from gateway.index.feed.listener import FeedEnd
 from gateway.index.feed.live_feed import Subscription
@@ -26,9 +27,16 @@ STALLED_S: Final = 10.0
 
 
 async def with_heartbeats(
-    edge: Edge, board: Board, feed: Subscription, leaving: asyncio.Future[None] | None = None
+    edge: Edge,
+    board: Board,
+    feed: Subscription,
+    leaving: asyncio.Future[None] | None = None,
+    *,
+    listener: str = "",
 ) -> AsyncGenerator[list[FeedEvent], None]:
     """Yield the events of a board's feed until it ends, and an empty list whenever a heartbeat is due.
+
+    `listener` is the player whose token the listener has, who is not told of a shadow ban.
 
     The feed of a board that is deleted, or is folded anew under another rule, ends at the next heartbeat.
     Events look for that themselves, because there may be so many that no heartbeat is due. Raises
@@ -56,7 +64,7 @@ async def with_heartbeats(
             events = upcoming.result()
             if events is None:
                 return
-            yield events
+            yield await without_own(edge, board, listener, events)
             upcoming = asyncio.ensure_future(anext(feed.events, None))
     finally:
         upcoming.cancel()

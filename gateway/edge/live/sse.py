@@ -13,6 +13,7 @@ from gateway.edge.live.feed_request import feed_request_of, hold_seat, open_feed
 from gateway.edge.live.heartbeats import send_in_time, with_heartbeats
 from gateway.edge.live.messages import as_sse, sse_heartbeat
 from gateway.edge.problems import COMMON_HEADERS
+from gateway.edge.reads.read_budget import player_asking
 from gateway.index.feed.live_feed import Subscription
 from policies.loader import Board
 
@@ -46,8 +47,9 @@ async def follow_board(request: web.Request) -> web.StreamResponse:
 
 
 async def _copy(request: web.Request, response: web.StreamResponse, board: Board, feed: Subscription) -> None:
-    connection = cast("Connection", request.protocol)
-    async with aclosing(with_heartbeats(request.app[EDGE], board, feed, connection.lost())) as batches:
+    leaving, listener = cast("Connection", request.protocol).lost(), player_asking(request)
+    told = with_heartbeats(request.app[EDGE], board, feed, leaving, listener=listener)
+    async with aclosing(told) as batches:
         async for events in batches:
             data = b"".join(map(as_sse, events)) if events else sse_heartbeat(feed.position)
             await send_in_time(request, response.write(data))

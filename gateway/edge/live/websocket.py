@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Final
 
 from aiohttp import WSCloseCode, WSMsgType, web
@@ -120,7 +120,11 @@ async def _send_events(
 
     Raises ConnectionResetError if the client reads nothing for STALLED_S.
     """
-    async with aclosing(with_heartbeats(request.app[EDGE], board, feed)) as batches:
+    listener = ""
+    with suppress(Problem):
+        listener = _player(request).subject
+    told = with_heartbeats(request.app[EDGE], board, feed, listener=listener)
+    async with aclosing(told) as batches:
         async for events in batches:
             for event in events:
                 await send_in_time(request, socket.send_str(as_message(event)))

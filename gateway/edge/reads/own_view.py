@@ -83,10 +83,15 @@ def player_to_overlay(request: web.Request, board: Board) -> str | None:
 
     On a rollup it is a player with any shadow ban.
     """
-    if board.policy.rollup is None:
-        return shadow_banned(request, board.name)
     player = player_asking(request)
-    return player if player and request.app[EDGE].banned.has_shadow_ban(player) else None
+    return player if player and may_overlay(request.app[EDGE], board, player) else None
+
+
+def may_overlay(edge: Edge, board: Board, player: str) -> bool:
+    """Return whether a player may see something of their own on a board that nobody else sees."""
+    if board.policy.rollup is None:
+        return edge.banned.is_shadow_banned(player, board.name)
+    return edge.banned.has_shadow_ban(player)
 
 
 async def reader_for(request: web.Request, board: Board, window: str) -> BoardReader:
