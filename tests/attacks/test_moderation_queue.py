@@ -13,9 +13,12 @@ from gateway.edge.moderation import queue
 from gateway.ledger.moderation import queue as moderation_queue
 from gateway.ledger.moderation.claims import CLAIM_MS
 from gateway.ledger.moderation.saved_views import VIEWS_LIMIT, save_view
+from gateway.ledger.reads import ReadKind
 from gateway.runtime.clock import parse_rfc3339, rfc3339
+from policies.errors import LedgerOverloaded
 from policies.vocabulary import State
 from tests.attacks.test_moderation import a_held_run, decide
+from tests.support.attack import until
 from tests.support.harness import Answer, Harness, Request
 from tests.support.ledger import new_submission
 
@@ -289,6 +292,56 @@ async def test_M01_M11_the_queue_is_followed_by_its_moderators_as_long_as_they_a
         await harness.edge.ledger.append(new_submission("late", board="arcade", state=State.HELD))
         async with asyncio.timeout(20):
             assert b"" == (await stream.content.read()).replace(queue_feed.CHANGED, b"")
+
+
+async def test_one_account_has_few_feeds_of_the_queue(harness: Harness, monkeypatch: pytest.MonkeyPatch):
+    """All of one credential read it at each change, beside the reads of submissions; others have their own."""
+    monkeypatch.setattr(queue_feed, "FEEDS_EACH", 1)
+    mara, noor = [{"Authorization": f"Bearer {harness.moderator(name=each)}"} for each in ("mara", "noor")]
+    url = f"{harness.url}{QUEUE}/live"
+    async with harness.session.get(url, headers=mara) as first:
+        assert 200 == first.status
+        async with (
+            harness.session.get(url, headers=mara) as second,
+            harness.session.get(url, headers=noor) as other,
+        ):
+            assert (429, 200) == (second.status, other.status)
+        first.close()
+
+    async def is_taken_again() -> bool:
+        async with harness.session.get(url, headers=mara) as third:
+            return third.status == 200
+
+    await until(is_taken_again)
+
+
+async def test_a_feed_of_the_queue_outlives_a_moment_without_the_ledger(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """What changed meanwhile is told once the credential can be read again."""
+    monkeypatch.setattr(queue_feed, "LOOK_S", 0.02)
+    monkeypatch.setattr(queue_feed, "HEARTBEAT_S", 0.05)
+    ledger, read, refused = harness.edge.ledger, harness.edge.ledger.read, list[ReadKind]()
+
+    async def busy(work: Any, kind: ReadKind = ReadKind.REQUESTS) -> Any:
+        if kind is ReadKind.REQUESTS:
+            refused.append(kind)
+            raise LedgerOverloaded
+        return await read(work, kind)
+
+    async def is_refused_again() -> bool:
+        return len(refused) > 2
+
+    headers = {"Authorization": f"Bearer {harness.moderator()}"}
+    async with harness.session.get(f"{harness.url}{QUEUE}/live", headers=headers) as stream:
+        assert b"retry: 2000\n\n" + queue_feed.CHANGED == await stream.content.readexactly(36)
+        monkeypatch.setattr(ledger, "read", busy)
+        await ledger.append(new_submission("r0", board="arcade", state=State.HELD))
+        await until(is_refused_again)
+        monkeypatch.setattr(ledger, "read", read)
+        async with asyncio.timeout(20):
+            while queue_feed.CHANGED != await stream.content.readuntil(b"\n\n"):
+                pass
 
 
 async def test_a_cursor_is_of_one_queue(harness: Harness):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -13,11 +14,11 @@ from gateway.edge.auth.moderator_credentials import forget_credential
 from gateway.edge.auth.moderators import Ability
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.request import moderator_anywhere
-from gateway.edge.live.feed_request import hold_seat
+from gateway.edge.live.feed_request import RETRY_S, hold_seat
 from gateway.edge.live.heartbeats import HEARTBEAT_S, send_in_time
 from gateway.edge.live.messages import sse_heartbeat
 from gateway.edge.live.sse import EVENT_STREAM, RETRY
-from gateway.edge.problems import Problem
+from gateway.edge.problems import Problem, ProblemType
 from gateway.ledger.moderation.cases import queue_versions
 from gateway.ledger.moderation.claims import EVERYTHING
 from gateway.ledger.reads import ReadKind
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 LOOK_S: Final = 1.0
 """Time between two looks for changes, for all listeners of an edge together."""
 
+FEEDS_EACH: Final = 16
+"""Feeds of one account at an edge. Each change has every one of them read its credential again."""
+
 CHANGED: Final = b"event: queue\ndata: {}\n\n"
 """The event that tells of changes. It names no case: what the listener may see is for the queue to say."""
 
@@ -41,20 +45,29 @@ class QueueWatch:
     def __init__(self, edge: Edge) -> None:
         self._edge = edge
         self._listeners: set[asyncio.Event] = set()
+        self._of_each: Counter[str] = Counter()
         self._looking: asyncio.Task[None] | None = None
         self._versions: dict[str, int] = {}
 
     @asynccontextmanager
-    async def listening(self) -> AsyncIterator[asyncio.Event]:
-        """Wake a listener during the block: its event is set after each change."""
+    async def listening(self, moderator: str) -> AsyncIterator[asyncio.Event]:
+        """Wake a listener during the block: its event is set after each change.
+
+        Raises `quota-exceeded` for too many of one moderator.
+        """
+        if self._of_each[moderator] >= FEEDS_EACH:
+            headers = {"Retry-After": str(RETRY_S)}
+            raise Problem(ProblemType.QUOTA_EXCEEDED, "you have too many feeds open", headers=headers)
         changed = asyncio.Event()
         self._listeners.add(changed)
+        self._of_each[moderator] += 1
         if self._looking is None:
             self._looking = asyncio.create_task(self._look_for_ever(), name="queue-watch")
         try:
             yield changed
         finally:
             self._listeners.discard(changed)
+            self._of_each -= Counter([moderator])
             if not self._listeners and self._looking is not None:
                 self._looking.cancel()
                 self._looking = None
@@ -92,20 +105,23 @@ QUEUE_WATCH: Final = web.AppKey("queue_watch", QueueWatch)
 async def follow_queue(request: web.Request) -> web.StreamResponse:
     """Tell of changes of the moderator's queue until the listener leaves, or may see it no longer."""
     moderator = await moderator_anywhere(request, Ability.READ)
+    watch = request.app[QUEUE_WATCH]
     with hold_seat(request), LISTENERS.labels("sse").track_inprogress():
-        response = web.StreamResponse(headers=EVENT_STREAM)
-        await response.prepare(request)
-        await send_in_time(request, response.write(RETRY + CHANGED))
-        async with request.app[QUEUE_WATCH].listening() as changed:
-            await _tell(request, response, changed, moderator.scopes(Ability.READ))
+        async with watch.listening(moderator.name) as changed:
+            seen = watch.version_of(moderator.scopes(Ability.READ))
+            response = web.StreamResponse(headers=EVENT_STREAM)
+            await response.prepare(request)
+            await send_in_time(request, response.write(RETRY + CHANGED))
+            await _tell(request, response, changed, seen)
     return response
 
 
 async def _tell(
-    request: web.Request, response: web.StreamResponse, changed: asyncio.Event, scopes: frozenset[str]
+    request: web.Request, response: web.StreamResponse, changed: asyncio.Event, seen: int
 ) -> None:
+    """Tell of versions of the queue after the one that was `seen`."""
     edge: Edge = request.app[EDGE]
-    watch, seen = request.app[QUEUE_WATCH], 0
+    watch = request.app[QUEUE_WATCH]
     leaving = cast("Connection", request.protocol).lost()
     while not edge.shutdown.has_begun:
         waiting: list[asyncio.Future[Any]] = [asyncio.ensure_future(changed.wait()), leaving]
@@ -120,8 +136,10 @@ async def _tell(
             scopes = (await moderator_anywhere(request, Ability.READ)).scopes(Ability.READ)
         except Problem:  # a session or token that was ended meanwhile, or a role that was taken away
             return
+        except LedgerUnavailable:  # the next heartbeat asks again, and tells what was missed
+            continue
         version = watch.version_of(scopes)
-        if is_changed and version != seen:
+        if version != seen:
             await send_in_time(request, response.write(CHANGED))
         elif not is_changed:
             await send_in_time(request, response.write(sse_heartbeat(None)))
