@@ -118,6 +118,7 @@ async def test_M07_what_strangers_wrote_is_shown_as_text(desk: Desk, sits: Any):
     await page.goto(f"/console/cases/{case}")
     await expect(page.locator("h1 .player")).to_have_text(HOSTILE)
     await page.keyboard.press("r")
+    await page.keyboard.press("1")
     await page.fill("#note-reject", f"{HOSTILE}<script>evil()</script>")
     await page.click("[data-decision=reject] form button")
     await page.wait_for_url("**/console/queue?settled=*")
@@ -156,6 +157,7 @@ async def test_a_decision_on_what_has_changed_is_refused_and_says_what_did(desk:
     for page in (late, quick):
         await page.goto(f"/console/cases/{case}")
     await quick.keyboard.press("r")
+    await quick.keyboard.press("1")
     await quick.click("[data-decision=reject] form button")
     await quick.wait_for_url("**/console/queue?settled=*")
     await late.keyboard.press("a")

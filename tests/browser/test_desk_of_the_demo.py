@@ -217,8 +217,10 @@ def on_board(page: Page, name: str) -> Locator:
 
 
 async def decide(page: Page, kind: str) -> None:
-    """Open the form of a decision and send it as it is."""
+    """Open the form of a decision and send it for its first reason."""
     await page.keyboard.press({"approve": "a", "reject": "r"}[kind])
+    await expect(page.locator(f"[data-decision={kind}] input[type=radio]").first).to_be_focused()
+    await page.keyboard.press("1")
     await expect(page.locator(f"[data-decision={kind}] input:checked")).to_be_focused()
     await page.keyboard.press("Enter")
 

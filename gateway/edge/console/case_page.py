@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import urlencode
 
 import orjson
 from aiohttp import web
@@ -14,7 +15,7 @@ from gateway.edge.console.expected_ranges import range_figure
 from gateway.edge.console.forms import read_form, send_as_api
 from gateway.edge.console.offered_decisions import offered_decisions
 from gateway.edge.console.page_drawing import draw, go_to, is_fragment
-from gateway.edge.console.queue_page import QUEUE, path_of_next
+from gateway.edge.console.queue_page import QUEUE, filters_of, path_of_next
 from gateway.edge.console.settled_cases import settled_case
 from gateway.edge.console.visits import visit_of
 from gateway.edge.http.preconditions import expected_version
@@ -25,7 +26,7 @@ from gateway.edge.moderation.surroundings import read_surroundings
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire.outcomes import CaseFile
 from gateway.runtime.clock import parse_rfc3339
-from policies.decision_codes import DecisionKind
+from policies.decision_codes import QUESTION, DecisionKind
 from policies.loader import Board
 
 _HANDLERS: Final = {
@@ -93,7 +94,7 @@ async def show_case_page(request: web.Request) -> web.Response:
         ).decode(),
         decisions=offered_decisions(case),
         settled=await settled_case(request),
-        is_in_flow="flow" in request.query,
+        way=_way(request, "", **({"flow": "true"} if "flow" in request.query else {})),
     )
 
 
@@ -114,11 +115,12 @@ async def decide(request: web.Request) -> web.Response:
             return await _changed(request, problem)
         raise
     submission = request.match_info["submission"]
-    if kind in {DecisionKind.UNDO, DecisionKind.HOLD} and not answer.get("check"):
-        return go_to(request, f"/console/cases/{submission}")
-    if form.get("flow"):
+    is_back = kind is DecisionKind.UNDO or (kind is DecisionKind.HOLD and body["code"] != QUESTION)
+    if is_back and not answer.get("check"):
+        return go_to(request, _way(request, f"/console/cases/{submission}"))
+    if "flow" in request.query:
         return go_to(request, await path_of_next(request, settled=submission))
-    return go_to(request, f"{QUEUE}?settled={submission}")
+    return go_to(request, _way(request, QUEUE, settled=submission))
 
 
 async def enter_case(request: web.Request) -> web.Response:
@@ -131,7 +133,7 @@ async def enter_case(request: web.Request) -> web.Response:
         if problem.kind not in _ELSEWHERE:
             raise
     if not is_fragment(request):
-        return go_to(request, f"/console/cases/{submission.submission_id}")
+        return go_to(request, _way(request, f"/console/cases/{submission.submission_id}"))
     waiting = await stay_in_case(edge, submission, moderator)
     claim = claim_shown(waiting, now_ms=edge.clock()) if waiting else None
     return draw(request, "claim_line.html", visit=await visit_of(request), claim=claim)
@@ -139,9 +141,15 @@ async def enter_case(request: web.Request) -> web.Response:
 
 async def leave_case(request: web.Request) -> web.Response:
     """Leave a case."""
-    form, what = await read_form(request), request.match_info["claim"]
-    await send_as_api(request, _LEAVING[what])
-    return go_to(request, await path_of_next(request) if form.get("flow") else QUEUE)
+    await read_form(request)
+    await send_as_api(request, _LEAVING[request.match_info["claim"]])
+    return go_to(request, await path_of_next(request) if "flow" in request.query else _way(request, QUEUE))
+
+
+def _way(request: web.Request, path: str, **more: str) -> str:
+    """Return an address with the filters of the queue from which the case was opened."""
+    query = urlencode(more | filters_of(request))
+    return f"{path}?{query}" if query else path
 
 
 def _kind_of(request: web.Request) -> DecisionKind:

@@ -16,7 +16,7 @@ from gateway.edge.console.settled_cases import settled_case
 from gateway.edge.console.visits import visit_of
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.request import moderator_anywhere
-from gateway.edge.moderation.queue import next_case, queue_counts, queue_request_of, queue_shown
+from gateway.edge.moderation.queue import FILTERS, next_case, queue_counts, queue_request_of, queue_shown
 from gateway.edge.moderation.views import remove_view, save_view, views_of
 from gateway.edge.wire.moderation_queue import QueuedCase
 from gateway.ledger.index_pages import names_of
@@ -122,10 +122,15 @@ async def path_of_next(request: web.Request, settled: str = "") -> str:
     """Claim the next case and return the path of its page, or of the queue if none can be offered."""
     edge, moderator = request.app[EDGE], await moderator_anywhere(request, Ability.DECIDE)
     case = await next_case(edge, moderator, queue_request_of(request, moderator))
-    told = {"settled": settled} if settled else {}
+    told = filters_of(request) | ({"settled": settled} if settled else {})
     if case is None:
-        return f"{QUEUE}?{urlencode({**request.query, **told, 'none': 'true'})}"
+        return f"{QUEUE}?{urlencode({**told, 'none': 'true'})}"
     return f"/console/cases/{case.submission}?{urlencode({'flow': 'true', **told})}"
+
+
+def filters_of(request: web.Request) -> dict[str, str]:
+    """Return the filters of the queue that the address of a case or of its forms keeps."""
+    return {name: request.query[name] for name in FILTERS if name in request.query}
 
 
 async def _rows(edge: Edge, cases: Sequence[QueuedCase], moderator: Moderator) -> list[QueueRow]:

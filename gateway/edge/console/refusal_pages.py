@@ -9,6 +9,7 @@ from urllib.parse import quote
 from aiohttp import web
 
 from gateway.edge.console.page_drawing import draw, go_to, is_fragment
+from gateway.edge.console.wording import without_field
 from gateway.edge.problems import Problem, ProblemType, problem_response
 
 ROOT: Final = "/console"
@@ -37,6 +38,7 @@ _WORDS: Final = {
         "There is nothing here",
         "It may have been removed, or lie on a board that is not yours.",
     ),
+    ProblemType.SCHEMA_VIOLATION: ("Nothing was stored", None),
     ProblemType.CSRF: ("This did not come from the console", "Reload the page, and send it again."),
     ProblemType.PRECONDITION_FAILED: ("The case has changed", None),
     ProblemType.QUOTA_EXCEEDED: ("That was too much at once", None),
@@ -45,6 +47,13 @@ _WORDS: Final = {
     ProblemType.DEPENDENCY_UNAVAILABLE: ("Not at this moment", "Nothing was stored. Try again in a moment."),
 }
 """Titles, and where they say more, the text below."""
+
+_INVITATIONS: Final = "/console/invitations/"
+
+_SPENT_INVITATION: Final = (
+    "This link does not work any more",
+    "It works once, within 72 hours. Sign in if you have set a password, or ask an admin for a new one.",
+)
 
 
 def is_of_console(request: web.BaseRequest) -> bool:
@@ -64,7 +73,7 @@ def refusal_page(request: web.Request, problem: Problem) -> web.Response:
         return go_to(
             request, f"{SIGN_IN}?next={quote(own_path(request.path_qs, '/console/queue'), safe='/')}"
         )
-    title, words = _WORDS.get(problem.kind, (problem.kind.title, None))
+    title, words = _title_and_words(request, problem)
     headers = {name: plain.headers[name] for name in _KEPT if name in plain.headers}
     return draw(
         request,
@@ -72,14 +81,25 @@ def refusal_page(request: web.Request, problem: Problem) -> web.Response:
         status=plain.status,
         headers=headers | (_NOTICE if is_fragment(request) else {}),
         title=title,
-        detail=words or problem.detail or problem.kind.title,
+        detail=words,
         way=_way(request, problem),
     )
 
 
-def _way(request: web.Request, problem: Problem) -> Way:
-    if problem.kind is ProblemType.TOKEN_INVALID:
+def _title_and_words(request: web.Request, problem: Problem) -> tuple[str, str]:
+    if problem.kind is ProblemType.NOT_FOUND and request.path.startswith(_INVITATIONS):
+        return _SPENT_INVITATION
+    title, words = _WORDS.get(problem.kind, (problem.kind.title, None))
+    is_form = problem.kind is ProblemType.SCHEMA_VIOLATION and request.method == "POST"
+    return title, words or (without_field(problem) if is_form else problem.detail) or problem.kind.title
+
+
+def _way(request: web.Request, problem: Problem) -> Way | None:
+    """Return the way on; None for a form that is still open and only has to be filled in."""
+    if problem.kind is ProblemType.TOKEN_INVALID or request.path.startswith(_INVITATIONS):
         return Way(SIGN_IN, "Sign in")
+    if problem.kind is ProblemType.SCHEMA_VIOLATION and is_fragment(request):
+        return None
     submission = request.match_info.get("submission")
     is_there = problem.kind is not ProblemType.NOT_FOUND
     if submission and is_there and request.path != (case := f"/console/cases/{submission}"):

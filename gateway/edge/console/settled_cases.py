@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from aiohttp import web
 
@@ -17,15 +18,21 @@ from gateway.ledger.index_pages import names_of
 from gateway.ledger.moderation.cases import waiting_case
 from gateway.ledger.reads import ReadKind
 from gateway.settlement.known_answers import as_checked
+from policies.vocabulary import Reason
 
 _MODERATOR = "moderator:"
+
+_REMARKS: Final = {
+    Reason.APPROVED_ONCE: "Your approval is noted. It counts once a senior has approved it too.",
+    Reason.QUESTION_ASKED: "The player is asked. The case comes back with the answer, or when time is up.",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class SettledCase:
     """A case that this moderator decided last; without an ETag, somebody has been there since.
 
-    If it was a check, `check` has what was known.
+    If it was a check, `check` has what was known. `remark` says what a decision that changed no state did.
     """
 
     submission: str
@@ -34,6 +41,7 @@ class SettledCase:
     state: str
     etag: str
     check: AnsweredCheckShown | None
+    remark: str
 
 
 async def settled_case(request: web.Request) -> SettledCase | None:
@@ -54,6 +62,7 @@ async def settled_case(request: web.Request) -> SettledCase | None:
         submission = as_checked(submission, waiting)
     newest = (await edge.ledger.read(queries.history_of(submission_id), ReadKind.MODERATION))[-1]
     is_own = newest["actor"] == _MODERATOR + moderator.name and newest["from"] != newest["to"]
+    is_remark = newest["actor"] == _MODERATOR + moderator.name and not is_own
     given = None if is_own else await read_given(edge, submission, moderator)
     return SettledCase(
         submission_id,
@@ -62,4 +71,5 @@ async def settled_case(request: web.Request) -> SettledCase | None:
         submission.state.value,
         etag(newest["seq"]) if is_own else "",
         await check_shown(edge, given) if given else None,
+        _REMARKS.get(newest["reason"], "") if is_remark else "",
     )

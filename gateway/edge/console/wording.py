@@ -110,11 +110,15 @@ _SYSTEMS: Final = (
 """What browsers call themselves by, the more special ones first, since each names those that it resembles."""
 
 
+_FIELD: Final = re.compile(r"[A-Za-z_]\w*(\..{1,200})?", re.DOTALL)
+"""A field of a body as refusals name it, such as `scopes.0`."""
+
+
 def without_field(problem: Problem | None) -> str:
     """Return a refusal for who filled in a form, without the field's name that begins it; empty for none."""
     if problem is None:
         return ""
     words = problem.detail or problem.kind.title
     field, colon, rest = words.partition(": ")
-    words = rest if colon and field.isidentifier() else words
+    words = rest if colon and _FIELD.fullmatch(field) else words
     return words[:1].upper() + words[1:]

@@ -117,9 +117,11 @@ def detail_of(moderation: Moderation, asked: RequestedDecision) -> dict[str, Any
     if body.code not in codes:
         raise Problem(ProblemType.SCHEMA_VIOLATION, f"code: expected one of {', '.join(codes)}")
     if body.code == OTHER and not body.note.strip():
-        raise Problem(ProblemType.SCHEMA_VIOLATION, f"note: the code `{OTHER}` needs one")
+        raise Problem(
+            ProblemType.SCHEMA_VIOLATION, f"note: say in the note what it is, since the code is `{OTHER}`"
+        )
     if body.code == QUESTION and kind is DecisionKind.HOLD and body.message is None:
-        raise Problem(ProblemType.SCHEMA_VIOLATION, "message: a question needs one")
+        raise Problem(ProblemType.SCHEMA_VIOLATION, "message: write the question that the player gets")
     message = None if body.message is None else moderation.message_of(body.message)
     template = None if body.message is None else moderation.template_of(body.message)
     return {

@@ -194,7 +194,7 @@ async def test_M13_a_session_begins_with_a_new_cookie_that_no_script_reads(harne
     again = await ask(
         harness, "POST", "/console/invitations/known", form={"password": PASSWORD, "again": PASSWORD}
     )
-    assert 404 == again.status
+    assert (404, True) == (again.status, "This link does not work any more" in again.text)
     wrong = await ask(harness, "POST", "/console/sign-in", form={"name": "nora", "password": "wrong"})
     assert (401, True) == (wrong.status, 'value="nora"' in wrong.text)
     form = {"name": "nora", "password": PASSWORD, "next": "https://evil.example/"}
@@ -216,6 +216,8 @@ async def test_M03_a_form_decides_on_the_version_that_it_shows(harness: Harness)
     )
     page = await ask(harness, "GET", f"/console/cases/{case}", session)
     etag = re.search(r'name="etag" value="&#34;(\d+)&#34;"', page.text)[1]  # type: ignore[index]
+    chosen = re.findall(r'value="([a-z-]+)" required checked', page.text)
+    assert ["plausible", "question"] == chosen, "nobody is accused by default"
     stale = await ask(
         harness, "POST", f"/console/cases/{case}/approve", session, {"etag": '"1"', "code": "plausible"}
     )
@@ -462,3 +464,31 @@ async def test_a_case_shows_what_its_player_says(harness: Harness):
         quoted = re.findall(r"<blockquote[^>]*>(.*?)</blockquote>", page.text)
         assert (heading in page.text, 2) == (True, quoted.count(f"&lt;{statement}&gt;")), quoted
         assert [] == [text for text in quoted if text.rpartition(" ")[2].isdigit()]
+
+
+async def test_the_filters_of_the_queue_hold_from_case_to_case(harness: Harness):
+    """What follows is what the queue was filtered for; the page says what became of a question, and what one lacks."""
+    await staff(harness, ROLES)
+    ada, jo = await player_of(harness, "Ada"), await session_of(harness, "jo")
+    first = await submitted(harness, ada, 900, build="b-1")
+    await submitted(harness, ada, 90_000, build="b-2")
+    second = await submitted(harness, ada, 901, build="b-1")
+    taken = await ask(harness, "POST", "/console/queue/next?build=b-1", jo)
+    address = taken.headers["Location"]
+    case = first if first in address else second
+    assert f"/console/cases/{case}?flow=true&build=b-1" == address
+    page = await ask(harness, "GET", address, jo)
+    version = re.search(r'name="etag" value="&#34;(\d+)&#34;"', page.text)[1]  # type: ignore[index]
+    hold = re.search(rf'action="(/console/cases/{case}/hold[^"]+)"', page.text)[1].replace("&amp;", "&")  # type: ignore[index]
+    form = {"etag": f'"{version}"', "code": "question"}
+    asked = await ask(harness, "POST", hold, jo, form, **{"HX-Request": "true"})
+    assert (422, True, False) == (asked.status, "Write the question" in asked.text, "<a " in asked.text)
+    held = await ask(harness, "POST", hold, jo, form | {"message": "how-played"})
+    other = second if case == first else first
+    assert f"/console/cases/{other}?flow=true&build=b-1&settled={case}" == held.headers["Location"]
+    page = await ask(harness, "GET", held.headers["Location"], jo)
+    assert "The player is asked." in page.text
+    left = await ask(harness, "POST", f"/console/cases/{other}/skip?flow=true&build=b-1", jo)
+    assert "/console/queue?build=b-1&none=true" == left.headers["Location"]
+    opened = await ask(harness, "POST", f"/console/cases/{other}/claim?build=b-1", jo)
+    assert f"/console/cases/{other}?build=b-1" == opened.headers["Location"]

@@ -96,4 +96,6 @@ def test_a_refusal_does_not_name_the_field_of_the_api():
     """Who filled in a form reads a sentence."""
     problem = Problem(ProblemType.SCHEMA_VIOLATION, "password: expected 12 to 256 characters")
     assert "Expected 12 to 256 characters" == wording.without_field(problem)
+    path = Problem(ProblemType.SCHEMA_VIOLATION, "grants.Two words.[key]: expected a board")
+    assert "Expected a board" == wording.without_field(path)
     assert "" == wording.without_field(None)

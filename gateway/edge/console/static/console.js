@@ -58,7 +58,10 @@ const act = (key) => {
   if (target.matches("input[type=search], input[type=text], textarea")) {
     target.focus();
     target.select();
-  } else target.click();
+  } else {
+    if (target.matches("input[type=radio]")) target.focus();
+    target.click();
+  }
   return true;
 };
 
@@ -101,7 +104,7 @@ const onKey = (event) => {
 const onToggle = (event) => {
   const details = event.target;
   if (!(details instanceof HTMLDetailsElement) || !details.open || !details.matches("[data-decision]")) return;
-  $("input:checked, textarea", details)?.focus();
+  $("input:checked, input[type=radio], textarea", details)?.focus();
 };
 
 const onClick = (event) => {
