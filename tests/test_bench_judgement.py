@@ -20,7 +20,7 @@ from bench.judgement.population import HONEST, Size, SubmittedRun, population
 from bench.judgement.report import lines, missed
 from validators.backtest import Proportion
 
-SIZE = Size(honest=40, cheating=2)
+SIZE = Size(honest=40, cheating=1)
 TINY = Extent(levels=2, runs_per_level=2, superhuman=1, size=SIZE)
 
 
@@ -52,7 +52,7 @@ def test_each_kind_of_cheat_is_labelled(pool: Pool):
     """Every cheat has its accounts, each with as many cheating runs; of honest accounts no run is called a cheat."""
     runs = population(pool, SIZE, 1)
     cheats = Counter(run.account.name for run in runs if run.is_cheat)
-    assert dict.fromkeys(COURSES.keys() - {PROGRAM}, 2 * CHEATING_RUNS) == cheats
+    assert dict.fromkeys(COURSES.keys() - {PROGRAM}, SIZE.cheating * CHEATING_RUNS) == cheats
     assert SIZE.honest == len({run.account for run in runs if run.is_honest})
     assert not any(run.is_cheat for run in runs if run.account.name == HONEST)
     assert runs == sorted(runs, key=lambda run: run.submission.received_at_ms)
