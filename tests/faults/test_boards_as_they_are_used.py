@@ -27,7 +27,7 @@ from tests.support.clock import ShiftedClock
 from tests.support.families import open_tracks, turn_tracks, write_family
 from tests.support.harness import Answer, Harness, Run, free_port, running_harness
 from tests.support.postgres import APP, PostgresServer
-from tests.support.stores import Store, on_both_ledgers
+from tests.support.stores import Store, on_both_if_thorough, on_both_ledgers
 from tests.support.valkey import ValkeyServer
 
 PATIENCE_S = 8.0
@@ -117,7 +117,7 @@ async def test_a_board_that_is_opened_is_played_and_read_at_once_on_every_edge(s
         assert "track.monza" not in await one.metrics()
 
 
-@on_both_ledgers
+@on_both_if_thorough
 async def test_more_boards_than_are_kept_lose_nothing(settings: Settings):
     """Fifty boards played at once by edges that keep eight, settled by a steward and a worker that keep two."""
     names = [f"track.n{number:02}" for number in range(50)]
@@ -164,7 +164,7 @@ async def pending_of(edge: Harness, board: str) -> Sequence[str]:
     return await edge.edge.index.client.zrange(keys.pending(board), 0, -1)
 
 
-@on_both_ledgers
+@on_both_if_thorough
 async def test_a_board_lives_the_same_on_every_edge(settings: Settings):
     """Not open yet, open, closed, open again and deleted: new runs at once or within two seconds; what is under way lands."""
     async with two_edges(settings) as (one, other), apart(settings, one) as (_, verifier):

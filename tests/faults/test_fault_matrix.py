@@ -26,7 +26,7 @@ from policies.errors import LedgerUnavailable
 from replay.simulators.sandbox import Sandbox
 from tests.support import boards
 from tests.support.harness import Answer, free_port
-from tests.support.stores import Store
+from tests.support.stores import Store, on_both_if_thorough
 from tests.support.thorough import IS_THOROUGH, thoroughly
 from tests.support.valkey import ValkeyServer, running_valkey
 from tests.support.world import (
@@ -191,6 +191,7 @@ async def test_I12_a_worker_that_stands_still_at_a_step_is_overtaken(world: Worl
     assert {run.id: "promoted"} == history.states()
 
 
+@on_both_if_thorough
 @pytest.mark.parametrize("point", STEWARD)
 @pytest.mark.parametrize("action", ["raise", "stall"])
 async def test_I15_a_steward_that_fails_or_stands_still_loses_no_work(

@@ -18,7 +18,7 @@ from tests.support.seeds import fault_seed
 from tests.support.thorough import examples
 from tests.support.valkey import running_valkey
 
-KILLS, KILLS_ON_POSTGRES = examples(8), examples(4)
+KILLS, KILLS_ON_POSTGRES = examples(5), examples(3)
 CLIENTS = 4
 
 

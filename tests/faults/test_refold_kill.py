@@ -16,7 +16,7 @@ from tests.support.attack import registered
 from tests.support.harness import Harness, free_port, running_harness
 from tests.support.policies import a_family, a_policy, write_policies
 from tests.support.preloaded import finished
-from tests.support.stores import Store
+from tests.support.stores import Store, on_both_if_thorough
 from tests.support.valkey import ValkeyServer
 
 PLAYERS = 150
@@ -82,6 +82,7 @@ async def by_sql(store: Store, board: str) -> list[tuple[int, str, int]]:
     return [(int(rank), str(player), int(score)) for rank, player, score in rows]
 
 
+@on_both_if_thorough
 async def test_a_refold_that_was_killed_is_done_by_the_next_one(settings: Settings, store: Store):
     """Of a rollup and of a board of its own: half of it is folded, and nobody reads it; then a steward notes it, and SQL says the same."""
     async with running_harness(settings) as harness:

@@ -135,6 +135,7 @@ async def promoted(store: Store, submission_id: str) -> None:
         await asyncio.sleep(0.05)
 
 
+@on_both_if_thorough
 async def test_nothing_counts_that_a_steward_writes_once_it_was_followed(
     house: Deployment, client: Client, store: Store
 ):
@@ -183,6 +184,7 @@ def is_stopped(process: Process) -> bool:
     return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
+@on_both_if_thorough
 async def test_whichever_of_three_stewards_dies_everything_ends_once(
     house: Deployment, client: Client, store: Store
 ):
