@@ -62,6 +62,7 @@ MEANT = {
     **{f"moderation.bans._{what}[{order}]": ("sort", OF_ONE)
        for what in ("COUNTING", "BANNED") for order in ("ascending", "descending", "newest")
        if (what, order) != ("BANNED", "newest")},
+    "moderation.bans._OF_PLAYER": ("sort", OF_ONE),
     "moderation.bans._NEXT_END": ("scan", NEWEST),
     "moderation.bans._AT_WORK": ("range", "bans that submissions have to follow, and few of them wait for a board"),
     "leases._CLAIM": ("scan", LEASES),

@@ -289,3 +289,15 @@ def test_of_two_bans_the_last_that_ends_brings_back_what_both_took():
     game.ban("two", "ada", "track")
     assert [0, 1] == [game.unban(each).changed_count for each in ("one", "two")]
     assert ("promoted", "verified") == game.state_of(run)
+
+
+def test_bans_in_force_come_before_any_number_that_were_lifted():
+    """Of the first few that are read, those that tell whether a player may notice, and can be lifted."""
+    game = Game(family("best", "descending", ties=False))
+    game.ban("kept", "ada", "track.a")
+    for number in range(3):
+        game.ban(f"lifted{number}", "ada", "track.b")
+        game.unban(f"lifted{number}")
+    game.ban("new", "ada", "track.b")
+    found = game.books.do(bans.bans_of("ada", count=3))
+    assert ["new", "kept", "lifted2"] == [each.ban_id for each in found]

@@ -47,7 +47,7 @@ _BY_ID = Query(select(*_COLUMNS).where(_b.ban_id == bindparam("id")))
 _OF_PLAYER = Query(
     select(*_COLUMNS)
     .where(_b.player == bindparam("player"))
-    .order_by(_b.changed_seq.desc())
+    .order_by(_b.lifted_at_ms.is_not(None), _b.changed_seq.desc())
     .limit(bindparam("count"))
 )
 _IN_FORCE = Query(
@@ -251,7 +251,7 @@ def ban(ban_id: str) -> Operation[Ban | None]:
 
 
 def bans_of(player: str, *, count: int) -> Operation[list[Ban]]:
-    """Return the bans of a player, those first that began or ended last."""
+    """Return the bans of a player: those in force, then those that were lifted, the newest of each first."""
 
     async def work(tx: Transaction) -> list[Ban]:
         return [_ban(row) for row in await tx.rows(_OF_PLAYER, player=player, count=count)]
