@@ -29,8 +29,9 @@ pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="package")]
 
 HOSTILE = "<img src onerror=evil()>"
 NOTE_EVIL = "window.evils = 0; window.evil = () => { window.evils += 1; };"
+# Only its width is a wall's: each point of its height is drawn by a processor.
 PHONE, DESK, WALL = (
-    {"width": width, "height": height} for width, height in ((360, 740), (1280, 860), (3840, 2160))
+    {"width": width, "height": height} for width, height in ((360, 740), (1280, 860), (3840, 400))
 )
 WIDTH = "document.documentElement.scrollWidth"
 SMALL_TARGETS = """() => [...document.querySelectorAll("a, button, summary, select, input:not([type=hidden])")]
@@ -44,7 +45,8 @@ SOON = """const wait = setTimeout.bind(globalThis);
 globalThis.setTimeout = (then, ms, ...rest) => wait(then, ms === 20_000 ? 200 : ms, ...rest);"""
 """Twenty seconds that are a fifth of one."""
 
-OPEN_ALL = """() => document.querySelectorAll("main details").forEach((each) => { each.name = ""; each.open = true; })"""
+OPEN_ALL = """() => [...document.querySelectorAll("main details:not([open])")]
+  .map((each) => { each.name = ""; each.open = true; }).length"""
 
 
 @dataclass
@@ -296,8 +298,8 @@ async def test_everybody_can_use_each_page(desk: Desk, sits: Any, place: str):
     page = await sits(forgiven=("404",), color_scheme="dark")
     await page.goto(path)
     assert [] == await faults(page)
-    await page.evaluate(OPEN_ALL)
-    assert [] == await faults(page)
+    if await page.evaluate(OPEN_ALL):
+        assert [] == await faults(page)
     for window in (PHONE, DESK, WALL):
         await page.set_viewport_size(window)
         assert window["width"] == await page.evaluate(WIDTH)

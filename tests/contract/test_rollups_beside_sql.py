@@ -347,7 +347,7 @@ def test_rollups_are_what_sql_says(database_server: Any, tmp_path_factory: Any, 
     """Sums at once, points after the stewards' rounds; under revocations, deletions, and folds that were killed."""
     new_seasons = partial(_on_a_new_ledger, database_server, tmp_path_factory, family(order, tie_break))
 
-    @settings(deadline=None, max_examples=examples(5 if database_server is None else 1))
+    @settings(deadline=None, max_examples=examples(2 if database_server is None else 1))
     @given(STEPS)
     @example(LEFT_UNSEEN)
     def check(steps: list[tuple[Any, ...]]) -> None:

@@ -280,7 +280,7 @@ async def test_achievements_are_of_those_who_are_on_a_board_to_be_joined(stage):
 
 
 @pytest.mark.parametrize("policy", [{"windows": ["alltime", "daily"], "joins": "required"}])
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", seeds(2))
 async def test_the_log_gives_what_the_stream_gives_where_players_join_and_leave(
     stage, seed, monkeypatch: pytest.MonkeyPatch
 ):
