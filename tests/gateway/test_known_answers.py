@@ -197,7 +197,7 @@ def test_a_check_has_the_ranks_and_the_harm_of_the_case(operator: Operator, othe
         harms = [
             expected_harm(desk.do(impact_of(ranking, run, top)), is_flagged=False) for top in (1, 2, 3, 9)
         ]
-        return [desk.do(background(ranking, run)).ranks, harms]
+        return [desk.do(background(ranking, run, now_ms=desk.now_ms)).ranks, harms]
 
     before = told()
     desk.decide_as("mara", "run", "approve")

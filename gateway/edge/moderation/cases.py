@@ -54,7 +54,8 @@ async def read_case(
     events: CaseHistory = await edge.ledger.read(
         queries.history_of(submission.submission_id), ReadKind.MODERATION
     )
-    background = await edge.ledger.read(cases.background(board.ranking, submission), ReadKind.MODERATION)
+    asking = cases.background(board.ranking, submission, now_ms=edge.clock())
+    background = await edge.ledger.read(asking, ReadKind.MODERATION)
     is_check = waiting is not None and waiting.hides_from(moderator.name)
     if waiting is not None and is_check:
         submission, events = as_checked(submission, waiting), seen_before(events, waiting.known_seq)

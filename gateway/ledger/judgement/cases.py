@@ -54,7 +54,7 @@ class Background(NamedTuple):
     """The player's name, newest scores, and rank in each window after an approval.
 
     Players named by a trusted server have no name. A window where the submission would not set the standing
-    has no rank.
+    has no rank, nor has one that is in the archive alone.
     """
 
     name: str | None
@@ -62,7 +62,7 @@ class Background(NamedTuple):
     ranks: Mapping[str, int | None]
 
 
-def background(ranking: Ranking, submission: StoredSubmission) -> Operation[Background]:
+def background(ranking: Ranking, submission: StoredSubmission, *, now_ms: int) -> Operation[Background]:
     """Return the background of a case, from the ledger as it is now."""
 
     async def work(tx: Transaction) -> Background:
@@ -70,7 +70,13 @@ def background(ranking: Ranking, submission: StoredSubmission) -> Operation[Back
         scores = await tx.rows(_SCORES, board=submission.board, player=submission.player, count=HISTORY)
         calendar = calendar_of(ranking.policy)
         windows = [calendar.at(kind, submission.achieved_at_ms) for kind in ranking.policy.windows]
-        ranks = {window.name: await _rank(tx, ranking, window, submission) for window in windows}
+        # The standings of a window that has expired go, and those that are left would tell a rank too good.
+        ranks = {
+            window.name: None
+            if window.expires_at_ms is not None and window.expires_at_ms <= now_ms
+            else await _rank(tx, ranking, window, submission)
+            for window in windows
+        }
         return Background(name[0][0] if name else None, [PlayerScore(*row) for row in scores], ranks)
 
     return work

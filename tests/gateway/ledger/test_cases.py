@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from gateway.ledger.judgement.cases import background
 from gateway.ledger.judgement.promotion_impact import impact_of
 from gateway.ledger.queries import submission
+from gateway.ledger.records import StoredSubmission
 from policies.vocabulary import State
 from tests.support.archives import Shelf, a_board
 
@@ -14,7 +17,11 @@ from tests.support.archives import Shelf, a_board
 def rank_of(shelf: Shelf, submission_id: str) -> int | None:
     found = shelf.do(submission(submission_id))
     assert found is not None
-    return shelf.do(background(shelf.board.ranking, found)).ranks["alltime"]
+    return ranks_of(shelf, found)["alltime"]
+
+
+def ranks_of(shelf: Shelf, found: StoredSubmission) -> Mapping[str, int | None]:
+    return shelf.do(background(shelf.board.ranking, found, now_ms=shelf.clock())).ranks
 
 
 def where_the_last_score_counts() -> Shelf:
@@ -68,3 +75,25 @@ def test_a_run_adds_to_a_sum_though_a_newer_one_counts_already(operator: str, ra
     found = shelf.do(submission("ada-old"))
     assert found is not None
     assert 0 == (shelf.do(impact_of(shelf.board.ranking, found, 1)).gain if rank else 0)
+
+
+def test_a_case_tells_no_rank_of_a_window_of_which_only_the_archive_is_left():
+    """Its standings are gone: a run that is decided days later would seem to be the first of its day."""
+    shelf = Shelf(a_board(windows=["alltime", "daily"]))
+    for player, score in (("bob", 9), ("cy", 7)):
+        shelf.score(player, player, score)
+    shelf.submit("ada", "ada", 5)
+    found = shelf.do(submission("ada"))
+    assert found is not None
+    today = shelf.window()
+    assert {"alltime": 3, today.name: 3} == ranks_of(shelf, found)
+    assert today.expires_at_ms is not None
+    shelf.clock.at_ms = today.expires_at_ms - 1
+    shelf.settle_down()
+    shelf.clock.at_ms = today.expires_at_ms - 1
+    assert {"alltime": 3, today.name: 3} == ranks_of(shelf, found), (
+        "as long as it can be corrected in the index"
+    )
+    shelf.clock.shift(1)
+    shelf.settle_down()
+    assert {"alltime": 3, today.name: None} == ranks_of(shelf, found)
