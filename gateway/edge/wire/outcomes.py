@@ -259,10 +259,11 @@ class CaseFile(Answer):
     """A submission with its history and its surroundings.
 
     `elapsed_ms` is the time from the ticket to the submission. `ranks` has for each of the board's windows
-    the rank that the submission has, or would have after an approval; null if another score of the player
-    stands there. `history` has the player's newest promoted scores on the board. `recording_expired_at` is
-    when the retention of the recording ended. `playback` is what a player page needs besides the recording.
-    `codes` has the meaning of each reason code of each kind of decision, `templates` the messages by name.
+    the unique rank that the submission has, or would have after an approval; null if another score of the
+    player stands there, or if only the archive has the window. `history` has the player's newest promoted
+    scores on the board. `recording_expired_at` is when the retention of the recording ended. `playback` is
+    what a player page needs besides the recording. `codes` has the meaning of each reason code of each kind
+    of decision, `templates` the messages by name.
     `is_waiting` says that it is in the queue, and `claim` who is in it now. `decisions` are what the reader
     may decide as it is; without any, `refusal` says what refuses them what its state would allow.
     """

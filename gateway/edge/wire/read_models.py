@@ -184,7 +184,7 @@ class WindowList(Answer):
 
 
 class FilteredEntry(EntryShown):
-    """An entry ranked among the requested players; `global_rank` is its rank among all."""
+    """An entry ranked among the requested players; `global_rank` is its unique rank among all."""
 
     global_rank: int
 
