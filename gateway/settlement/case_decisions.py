@@ -152,6 +152,8 @@ async def _theirs(
     if submission is None:
         return StateConflict("no such submission")
     history = await queries.history_of(submission.submission_id)(tx)
+    if request.decision.newest_event not in (None, without_bans(history)[-1]["seq"]):
+        return CaseOvertaken()  # maybe by the same decision, which somebody sent again
     if conflict := await _not_theirs(tx, board, submission, request, history):
         return conflict
     case = await load_case(tx, submission.submission_id)
@@ -220,8 +222,6 @@ async def _with_four_eyes(
     if not (await impact_in(tx, board.ranking, submission, top)).enters_top:
         return decision
     first = first_approval(history)
-    if without_bans(history)[-1]["seq"] != decision.newest_event:
-        return CaseOvertaken()
     if first is None:
         return replace(decision, to_state=submission.state, reason=Reason.APPROVED_ONCE)
     if first["actor"] == decision.actor:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
 from gateway.edge.auth.moderators import Moderator, ModeratorRole
+from gateway.edge.moderation import decisions
 from gateway.edge.moderation.decisions import DecisionAnswer, RequestedDecision, decide_case
 from gateway.edge.problems import Problem, ProblemType
+from gateway.edge.submissions import appeals
 from gateway.edge.wire.moderation_decisions import NewDecision
 from gateway.ledger import queries
 from gateway.settlement.settle import Decision, settle
@@ -17,7 +22,7 @@ from policies.decision_codes import DecisionKind
 from policies.loader import Policies
 from policies.moderation import TEMPLATES, Moderation, OwnBoard
 from policies.vocabulary import Reason, State
-from tests.attacks.test_moderation import a_held_run, decide, decide_on, standing
+from tests.attacks.test_moderation import WHY, a_held_run, decide, decide_on, standing
 from tests.support.attack import a_run, accept, honest
 from tests.support.harness import Answer, Harness, Run
 
@@ -120,6 +125,48 @@ async def test_M05_a_first_approval_is_over_once_something_else_was_decided(harn
     await by(harness, run, "hold", "noor")
     assert "second-approval" == (await by(harness, run, "approve", "noor")).decided.missing
     assert "held" == await harness.state_of(run.id)
+
+
+async def test_what_is_sent_again_while_it_is_made_gets_the_same_answer(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """A first approval after which the case needs a senior, an answer and an appeal; other words are refused."""
+    govern(harness, four_eyes_top=1)
+    run, mara = await a_held_run(harness), harness.moderator(name="mara")
+    noor = harness.moderator(name="noor", role=ModeratorRole.MODERATOR)
+    approval = f"/v1/moderation/cases/{run.id}/approve"
+    seen = await harness.as_seen(approval, noor)
+
+    async def sent_twice(
+        module: str, name: str, send: Callable[[str], Awaitable[Answer]], *texts: str
+    ) -> list[Answer]:
+        """Both answers, of which the second request reads the case before the first has changed it."""
+        settled, first = getattr(sys.modules[module], name), []
+
+        async def meanwhile(*facts: Any) -> Any:
+            monkeypatch.setattr(module + "." + name, settled)
+            first.append(await send(texts[0]))
+            return await settled(*facts)
+
+        monkeypatch.setattr(module + "." + name, meanwhile)
+        return [await send(texts[-1]), *first]
+
+    def approve(code: str) -> Awaitable[Answer]:
+        return decide_on(harness, approval, noor, {"code": code}, **seen)
+
+    first, again = await sent_twice(decisions.__name__, "settle_case", approve, "plausible")
+    assert (202, 202, first.raw) == (first.status, again.status, again.raw)
+    for kind, body, what in (("hold", QUESTION, "answer"), ("reject", WHY, "appeal")):
+        assert 200 == (await decide(harness, run, kind, mara, body)).status
+        says = partial(say, harness, run, what)
+        twice = await sent_twice(appeals.__name__, "settle", says, "It was me.")
+        assert [200, 200] == [answer.status for answer in twice]
+    other = await a_held_run(harness)
+    await decide(harness, other, "reject", mara)
+    two = await sent_twice(
+        appeals.__name__, "settle", partial(say, harness, other, "appeal"), "It was me.", "Really."
+    )
+    assert [409, 200] == [answer.status for answer in two]
 
 
 async def test_M05_a_first_approval_of_a_reinstatement_waits_in_the_queue_until_it_is_declined(

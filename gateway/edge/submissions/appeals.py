@@ -17,6 +17,7 @@ from gateway.ledger import queries
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.records import StoredSubmission
 from gateway.settlement.case_history import (
+    CaseEvent,
     CaseHistory,
     appeal_until_ms,
     newest_answer,
@@ -31,14 +32,17 @@ from policies.vocabulary import Reason
 PLAYER: Final = "player"
 """The actor of what a player says. The event names the player."""
 
+_SAID: Final = {Reason.QUESTION_ANSWERED: newest_answer, Reason.APPEALED: newest_appeal}
+"""What a player said last of a kind, by the reason of its event."""
+
 
 async def answer_question(request: web.Request) -> web.Response:
     """Answer a moderator's question about a held submission, once."""
     edge, board, submission, history = await _own_case(request)
     text = await _statement(request, submission)
-    question, answered = open_question(history), newest_answer(history)
+    question = open_question(history)
     if question is None:
-        if answered is not None and answered["detail"]["text"] == text:
+        if _says(newest_answer(history), text):
             return _kept(submission, is_replay=True)
         raise Problem(ProblemType.STATE_CONFLICT, "nobody asks you anything about this submission")
     detail = {"text": text, "question": question["seq"]}
@@ -50,7 +54,7 @@ async def appeal(request: web.Request) -> web.Response:
     edge, board, submission, history = await _own_case(request)
     text = await _statement(request, submission)
     if made := newest_appeal(history):
-        if made["detail"]["text"] == text:
+        if _says(made, text):
             return _kept(submission, is_replay=True)
         raise Problem(ProblemType.STATE_CONFLICT, "you have appealed against this decision before")
     until_ms = appeal_until_ms(history, board.policy.moderation.appeal_days)
@@ -67,8 +71,16 @@ async def _own_case(request: web.Request) -> tuple[Edge, Board, StoredSubmission
     board = await edge.catalogue.board(submission.board) if submission else None
     if submission is None or board is None or submission.player != bearer.subject:
         raise Problem(ProblemType.NOT_FOUND, "you have no such submission")
-    history = await edge.ledger.read(queries.history_of(submission.submission_id), ReadKind.PLAYERS)
-    return edge, board, submission, history
+    return edge, board, submission, await _history(edge, submission)
+
+
+async def _history(edge: Edge, submission: StoredSubmission) -> CaseHistory:
+    return await edge.ledger.read(queries.history_of(submission.submission_id), ReadKind.PLAYERS)
+
+
+def _says(made: CaseEvent | None, text: str) -> bool:
+    """Return whether a player has said just this before."""
+    return made is not None and made["detail"]["text"] == text
 
 
 async def _statement(request: web.Request, submission: StoredSubmission) -> str:
@@ -97,6 +109,8 @@ async def _remark(
     )
     [settled] = await settle(edge.ledger, edge.index, board, [decision])
     if isinstance(settled, StateConflict):
+        if _says(_SAID[reason](await _history(edge, submission)), detail["text"]):
+            return _kept(submission, is_replay=True)
         raise Problem(ProblemType.STATE_CONFLICT, "it has just changed; read the submission again")
     return _kept(submission)
 
