@@ -175,7 +175,7 @@ json_values = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(value=st.dictionaries(st.text(max_size=5), json_values, max_size=4))
 def test_F03_whatever_is_taken_can_be_written_and_read_again(value: dict[str, Any]):
     """Of any object: it is refused as a problem or a fault of its model, or orjson writes what it reads again."""

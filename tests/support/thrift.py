@@ -125,7 +125,9 @@ def read_the_environment_once(patch: pytest.MonkeyPatch) -> None:
     known: dict[tuple[object, ...], dict[str, Any]] = {}
 
     def remembered(source: Any) -> dict[str, Any]:
-        key = (type(source), source.settings_cls, *sorted(source.env_vars.items()))
+        prefix = source.env_prefix.lower()
+        own = sorted(item for item in source.env_vars.items() if item[0].lower().startswith(prefix))
+        key = (type(source), source.settings_cls, *own)
         if key not in known:
             known[key] = read(source)
         return dict(known[key])
