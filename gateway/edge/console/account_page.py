@@ -39,6 +39,9 @@ _SHOWN: Final = frozenset(
 )
 """Refusals that are shown above the form that was sent."""
 
+_ENTERED: Final = web.RequestKey("entered", dict[str, str])
+"""What was typed into the form for a token, which a refusal leaves there."""
+
 
 async def show_account(request: web.Request) -> web.Response:
     """Draw the account of who asks."""
@@ -110,7 +113,7 @@ async def remove_second_factor(request: web.Request) -> web.Response:
 @_showing_refusals("tokens")
 async def issue_token(request: web.Request) -> web.Response:
     """Issue a personal token, and show its text this once."""
-    form = await read_form(request)
+    form = request[_ENTERED] = dict(await read_form(request))
     days = form.get("days", "")
     body = {
         "password": form.get("password"),
@@ -167,10 +170,19 @@ async def _account(
         tokens=(await own_account.tokens_shown(edge, name)).tokens,
         sessions=(await own_sessions.sessions_shown(edge, name, own)).sessions,
         abilities=[ability for ability in Ability if visit.moderator.scopes(ability)],
-        fault=without_field(problem),
+        fault=_fault(request, problem),
+        entered={} if issued else request.get(_ENTERED, {}),
         section=section,
         begun=begun,
         issued=issued,
         is_proven=session is not None and is_proven_lately(session.record, edge.clock()),
         **ways_in(request),
     )
+
+
+def _fault(request: web.Request, problem: Problem | None) -> str:
+    """Return a refusal for who is signed in, and can only have mistyped a password or a code."""
+    if problem is None or problem.kind is not ProblemType.LOGIN_FAILED:
+        return without_field(problem)
+    is_code = request.path.endswith("/confirm")
+    return f"The {'code' if is_code else 'password'} is wrong."

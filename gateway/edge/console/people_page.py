@@ -167,6 +167,9 @@ async def _person(
     )
 
 
-def _link(request: web.Request, invitation: Any) -> str:
-    """Return the whole address of an invitation's page, to be handed on."""
-    return f"{request.headers.get('Origin', '')}{invitation['page']}" if invitation else ""
+def _link(request: web.Request, invitation: Any) -> dict[str, str]:
+    """Return whom an invitation is for, with the whole address of its page, to be handed on."""
+    if not invitation:
+        return {}
+    address = f"{request.headers.get('Origin', '')}{invitation['page']}"
+    return {"moderator": invitation["moderator"], "address": address}

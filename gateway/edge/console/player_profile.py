@@ -163,6 +163,7 @@ async def _player(
         name=profile.name or player,
         profile=profile,
         submissions=submissions.submissions,
+        scores={run.submission: run.score for run in submissions.submissions},
         next_query=urlencode({"cursor": submissions.next}) if submissions.next else "",
         is_first=not cursor,
         decimals={board.name: board.policy.decimals for board in boards.values()},

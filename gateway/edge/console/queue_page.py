@@ -14,11 +14,13 @@ from gateway.edge.console.forms import read_form
 from gateway.edge.console.page_drawing import draw, go_to, is_fragment
 from gateway.edge.console.settled_cases import settled_case
 from gateway.edge.console.visits import visit_of
+from gateway.edge.console.wording import without_field
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.request import moderator_anywhere
 from gateway.edge.moderation.queue import FILTERS, next_case, queue_counts, queue_request_of, queue_shown
 from gateway.edge.moderation.views import remove_view, save_view, views_of
-from gateway.edge.wire.moderation_queue import QueuedCase
+from gateway.edge.problems import Problem, ProblemType
+from gateway.edge.wire.moderation_queue import QueuedCase, QueueShown
 from gateway.ledger.index_pages import names_of
 from gateway.ledger.reads import ReadKind
 
@@ -67,14 +69,23 @@ async def show_queue_page(request: web.Request) -> web.Response:
     if len(filled) != len(request.query):
         return go_to(request, f"{QUEUE}?{urlencode(filled)}" if filled else QUEUE)
     edge, moderator = request.app[EDGE], await moderator_anywhere(request, Ability.READ)
-    asked = queue_request_of(request, moderator)
-    cursor = request.query.get("cursor")
-    shown = await queue_shown(edge, moderator, asked, cursor, count=ROWS)
-    filters, views = dict(asked.filters), await views_of(edge, moderator)
+    cursor, fault, status = request.query.get("cursor"), "", 200
+    try:
+        asked = queue_request_of(request, moderator)
+        shown = await queue_shown(edge, moderator, asked, cursor, count=ROWS)
+    except Problem as problem:
+        if problem.kind not in {ProblemType.NOT_FOUND, ProblemType.SCHEMA_VIOLATION} or is_fragment(request):
+            raise
+        shown, status = QueueShown(cases=[], next=None), problem.kind.status
+        is_board = problem.kind is ProblemType.NOT_FOUND
+        fault = "No board or family of yours has this name." if is_board else without_field(problem)
+    filters, views = filters_of(request), await views_of(edge, moderator)
     counts = await queue_counts(edge, moderator)
     return draw(
         request,
         "queue_rows.html" if is_fragment(request) else "queue.html",
+        status=status,
+        fault=fault,
         visit=await visit_of(request),
         current=QUEUE,
         rows=await _rows(edge, shown.cases, moderator),

@@ -32,7 +32,7 @@ QUEUE: Final = "/console/queue"
 
 _ON_THE_FORM: Final = {
     ProblemType.LOGIN_FAILED: "The name, the password or the code is wrong.",
-    ProblemType.SECOND_FACTOR_REQUIRED: "Enter the code that your authenticator app shows now.",
+    ProblemType.SECOND_FACTOR_REQUIRED: "Enter your password again, with the code of your authenticator app.",
     ProblemType.QUOTA_EXCEEDED: None,
     ProblemType.SCHEMA_VIOLATION: None,
     ProblemType.REDUCED_CAPACITY: None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,6 +10,7 @@ from aiohttp import web
 
 from gateway.edge.auth.moderator_credentials import Credential
 from gateway.edge.auth.moderators import Ability, Moderator
+from gateway.edge.context import EDGE
 from gateway.edge.http.request import moderator_credential
 
 
@@ -38,6 +40,8 @@ class ConsoleVisit:
     """A moderator at the console, and the token that their forms carry."""
 
     credential: Credential
+    boards: Mapping[str, str]
+    """Titles of boards and families that have a file and that this moderator reaches, by their names."""
 
     @property
     def moderator(self) -> Moderator:
@@ -62,4 +66,9 @@ class ConsoleVisit:
 
 async def visit_of(request: web.Request) -> ConsoleVisit:
     """Return the visit of a request. Raises as `moderator_credential`."""
-    return ConsoleVisit(await moderator_credential(request))
+    credential, policies = await moderator_credential(request), request.app[EDGE].catalogue.policies
+    named = {name: board.policy.title for name, board in policies.boards.items()}
+    named |= dict.fromkeys(policies.families, "a family")
+    return ConsoleVisit(
+        credential, {name: named[name] for name in sorted(named) if credential.moderator.reaches(name)}
+    )

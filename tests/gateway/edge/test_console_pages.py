@@ -167,6 +167,16 @@ async def test_an_authenticator_app_is_set_up_by_its_camera(harness: Harness):
     assert [] == [
         name for part in svg.iter() for name in part.attrib if name == "style" or name.startswith("on")
     ]
+    for path, sent, told in (("", {"password": "x"}, "password"), ("/confirm", {"code": "000000"}, "code")):
+        wrong = await ask(harness, "POST", f"/console/account/second-factor{path}", session, sent)
+        assert (401, True) == (wrong.status, f"The {told} is wrong." in wrong.text)
+    token = {"label": "my bot", "ability": "read", "scopes": "Two Words", "days": "7", "password": PASSWORD}
+    refused = await ask(harness, "POST", "/console/account/tokens", session, token)
+    assert (422, True, True) == (
+        refused.status,
+        'value="my bot"' in refused.text,
+        'value="7"' in refused.text,
+    )
     [secret] = re.findall(r'id="factor-secret">([A-Z2-7]+)<', page.text)
     address = address_of(b32decode(secret), "noor")
     drawn = segno.make(address, error="m", micro=False).svg_inline(border=4, light="#fff", omitsize=True)
@@ -420,6 +430,36 @@ async def test_a_view_is_saved_opened_and_removed_by_forms(harness: Harness):
     removed = await ask(harness, "POST", "/console/queue/views/remove", session, {"name": "my-own"})
     assert (303, "/console/queue") == (removed.status, removed.headers["Location"])
     assert "My own" not in (await ask(harness, "GET", path, session)).text
+
+
+async def test_boards_are_offered_by_name_and_a_wrong_one_is_refused_in_place(harness: Harness):
+    """Fields offer the boards that one reaches, with their titles; a filter that fits none leaves the queue there."""
+    await staff(harness, ROLES | {"near": {"arcade": "viewer"}})
+    near = await session_of(harness, "near")
+    page = await ask(harness, "GET", "/console/queue?board=Orbit%20Arcade", near)
+    [offered] = re.findall(r'<datalist id="boards">(.*?)</datalist>', page.text)
+    assert ["arcade"] == re.findall(r'value="([^"]+)"', offered)
+    assert (404, True, True) == (
+        page.status,
+        "No board or family of yours has this name." in page.text,
+        'value="Orbit Arcade"' in page.text,
+    )
+    age = await ask(harness, "GET", "/console/queue?min_age_s=soon", near)
+    assert (422, True) == (age.status, "Expected a whole number" in age.text)
+
+
+async def test_who_is_invited_wrongly_is_told_what_a_name_and_a_board_are(harness: Harness):
+    """Refusals name no field of the API; the invitation says whose it is."""
+    await staff(harness, ROLES)
+    mara = await session_of(harness, "mara")
+    for name, scope, told in (
+        ("No One", "*", "Expected a name of up to 64 small letters"),
+        ("noor", "Orbit Arcade", "Expected a board or a family by its short name"),
+        ("noor", "arcade", "The invitation of"),
+    ):
+        form = {"name": name, "scope-0": scope, "role-0": "senior"}
+        reply = await ask(harness, "POST", "/console/people", mara, form)
+        assert (told, True) == (told, told in reply.text)
 
 
 async def test_a_filter_that_is_left_empty_filters_nothing(harness: Harness):
