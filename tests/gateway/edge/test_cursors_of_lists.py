@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-import pytest
-
 from tests.gateway.edge.test_families import Studio, opening, settings, studio
 from tests.support.harness import Harness
 
@@ -60,10 +58,13 @@ async def test_a_list_takes_no_cursor_but_its_own(studio: Studio):
         assert (422, "schema-violation") == (status, problem)
 
 
-@pytest.mark.parametrize("path", LISTS)
-@pytest.mark.parametrize("text", ["", "x", "cup", "é", "1.alltime", "alltime~track.a", "9" * 400, "\x01"])
-async def test_what_no_page_gave_is_refused(studio: Studio, path: str, text: str):
+async def test_what_no_page_gave_is_refused(studio: Studio):
     """Whatever it is, as `schema-violation` by the name of the parameter."""
     await studio.done(opening("a"))
-    status, problem, detail = await refusal(studio.harness, path + quote(text))
-    assert (422, "schema-violation", True) == (status, problem, detail.startswith(": expected the `next`"))
+    wrong = {}
+    for path in LISTS:
+        for text in ("", "x", "cup", "é", "1.alltime", "alltime~track.a", "9" * 400, "\x01"):
+            status, problem, detail = await refusal(studio.harness, path + quote(text))
+            if (422, "schema-violation", ": expected the `next`") != (status, problem, detail[:21]):
+                wrong[path, text] = (status, problem, detail)
+    assert {} == wrong

@@ -24,7 +24,7 @@ from policies.vocabulary import State
 from tests.support import preloaded
 from tests.support.banning import Bench, a_ban
 from tests.support.duty import Duty
-from tests.support.stores import on_both_ledgers
+from tests.support.stores import on_both_if_thorough, on_both_ledgers
 from tests.support.thorough import IS_THOROUGH, thoroughly
 
 BOARD = "lb:{201}:tiny:"
@@ -310,7 +310,7 @@ async def test_I10_a_rebuild_killed_before_the_swap_changes_nothing(duty: Duty, 
     assert before == {key: value for key, value in duty.snapshot().items() if is_live(key)}
 
 
-@on_both_ledgers
+@on_both_if_thorough
 async def test_I10_a_rebuild_killed_after_the_swap_is_done_again_by_the_steward(duty: Duty):
     """The board that readers see is whole at once; it counts as rebuilt only when what came meanwhile is shown too."""
     await crowd(duty, 12)
@@ -415,7 +415,7 @@ async def test_a_rebuild_ends_while_more_is_settled_than_it_shows(
 
 
 @in_pages_and_at_once
-@on_both_ledgers
+@on_both_if_thorough
 async def test_windows_that_are_over_are_not_built(duty: Duty):
     """The ledger keeps every day there ever was; a rebuild builds those that can still be read."""
     await crowd(duty, 6)
@@ -446,7 +446,7 @@ async def test_the_ledger_is_never_asked_for_more_than_a_page(duty: Duty, monkey
 
 
 @pytest.mark.parametrize("size", ["at once"], indirect=True)
-@on_both_ledgers
+@on_both_if_thorough
 async def test_a_small_board_takes_few_calls(duty: Duty, monkeypatch: pytest.MonkeyPatch):
     """Two reads of the ledger and four calls of Redis, however many windows it has: there may be very many boards."""
     await crowd(duty, 10)
