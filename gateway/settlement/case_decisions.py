@@ -11,6 +11,7 @@ from sqlalchemy import bindparam, select
 from gateway.ledger import queries
 from gateway.ledger.index_pages import fetch_listed, is_listed
 from gateway.ledger.judgement.promotion_impact import impact_in
+from gateway.ledger.moderation.bans import ban_in_force
 from gateway.ledger.moderation.cases import CaseKind, StoredCase, load_case
 from gateway.ledger.records import StoredSubmission
 from gateway.ledger.schema import is_in, submissions
@@ -36,6 +37,7 @@ from gateway.settlement.settle import (
     project,
 )
 from gateway.shared_records import Change
+from policies.choices import Operator
 from policies.errors import CaseClaimed, CaseOvertaken, NotTheirs, SeniorNeeded, StateConflict
 from policies.loader import Board
 from policies.moderation import OwnBoard
@@ -219,7 +221,8 @@ async def _with_four_eyes(
     decision, top = request.decision, board.policy.moderation.four_eyes_top
     if not top or decision.to_state is not State.PROMOTED or UNDOES in decision.detail:
         return decision
-    if not (await impact_in(tx, board.ranking, submission, top)).enters_top:
+    enters_top = (await impact_in(tx, board.ranking, submission, top)).enters_top
+    if not enters_top and not await _adds_up_later(tx, board, submission):
         return decision
     first = first_approval(history)
     if first is None:
@@ -227,3 +230,10 @@ async def _with_four_eyes(
     if first["actor"] == decision.actor:
         return NotTheirs("you have approved it; a colleague has to approve it too")
     return replace(decision, detail={**decision.detail, "first_approval": first["seq"]})
+
+
+async def _adds_up_later(tx: Transaction, board: Board, submission: StoredSubmission) -> bool:
+    """Return whether a run adds to others once a ban has ended; until then nobody sees how far."""
+    if board.policy.operator not in (Operator.SUM, Operator.COUNT):
+        return False
+    return await ban_in_force(tx, submission.player, submission.board) is not None

@@ -224,7 +224,7 @@ async def test_a_batch_decides_on_what_only_a_ban_revokes_and_its_reversal_leave
 
 
 async def test_a_batch_brings_nobody_into_a_top_that_needs_two_moderators(store: Store, tmp_path: Path):
-    """Also not by several runs that add up, of which none would reach it alone."""
+    """Also not by several runs that add up, of which none would reach it alone, nor behind a ban."""
     board = boards.board(
         tmp_path, operator=Operator.SUM.value, windows=["alltime"], moderation={"four_eyes_top": 1}
     )
@@ -237,6 +237,11 @@ async def test_a_batch_brings_nobody_into_a_top_that_needs_two_moderators(store:
         assert [("zoe", 50), ("ada", 40)] == [(row[2], row[3]) for row in await store.sql(STANDINGS)]
         await desk.reverse(batch)
         assert ["zoe"] == [row[2] for row in await store.sql(STANDINGS)]
+
+        bench = Bench(ledger, {"tiny": board}, Nowhere())
+        await bench.ban(a_ban("ban", "ada"))  # their standing is empty, and nothing enters the top
+        batch = await desk.apply(await desk.previewed(a_batch("two", DecisionKind.APPROVE)))
+        assert {"barred": 4} == dict(batch.outcomes)
 
 
 async def test_a_selection_takes_what_is_asked_for_and_nothing_beside(
