@@ -266,6 +266,54 @@ async def test_M07_the_console_is_in_nobodys_frame(desk: Desk, sits: Any):
     )
 
 
+async def tabbed_to(page: Page, what: str) -> None:
+    """The keyboard is there, by Tab alone."""
+    for _ in range(60):
+        await page.keyboard.press("Tab")
+        if await page.evaluate(f"document.activeElement.matches({what!r})"):
+            return
+    raise AssertionError(f"no Tab leads to {what}")
+
+
+async def test_many_cases_are_settled_by_keys_alone_while_a_colleague_settles_one(desk: Desk, sits: Any):
+    """Select, look at the preview, apply: a case that was decided since is left, and why is said; reverse it all."""
+    cases = [await desk.case("Tarn", score, reason=Reason.VELOCITY_POINTS) for score in (9_810, 9_820, 9_830)]
+    board, taken = "/v1/boards/arcade/entries", cases[2]
+    before = (await desk.harness.get(board)).body["entries"]
+    page = await sits()
+    await page.goto("/console/batches")
+    await tabbed_to(page, "#decision")
+    await page.keyboard.type("Approve: ")
+    await tabbed_to(page, "#player")
+    await page.keyboard.type(desk.players["Tarn"])
+    await page.keyboard.press("Enter")
+    await page.wait_for_url("**/console/batches/*")
+    preview = page.locator("[aria-labelledby=preview-title]")
+    await expect(page.locator("h1")).to_have_text("Approve 3 submissions")
+    await expect(preview.locator("h3:has-text('Boards') + ul > li")).to_have_text(["arcade 3"])
+    await expect(preview.locator("h3:has-text('Podiums') + ul > li").first).to_contain_text("arcade")
+    colleague, decision = desk.harness.moderator(name="noor"), {"code": "other", "note": "I know this run."}
+    decided = await desk.harness.post(f"/v1/moderation/cases/{taken}/reject", decision, colleague)
+    assert 200 == decided.status, decided.raw
+    await tabbed_to(page, "[action$='/apply'] button")
+    await page.keyboard.press("Enter")
+    rows = [page.locator("tr", has_text=case) for case in cases]
+    await expect(rows[2]).to_contain_text("Decided on since the preview")
+    for row in rows[:2]:
+        await expect(row).to_contain_text("Decided")
+    scores = {entry["player"]: entry["score"] for entry in (await desk.harness.get(board)).body["entries"]}
+    assert 9_820 == scores[desk.players["Tarn"]]
+    await page.set_viewport_size(PHONE)
+    assert all([140 > (await row.bounding_box())["height"] for row in rows]), "words stand below each other"
+    await tabbed_to(page, "[action$='/reverse'] button")
+    await page.keyboard.press("Enter")
+    for row in rows[:2]:
+        await expect(row).to_contain_text("Reversed")
+    await expect(rows[2]).to_contain_text("Decided on since the preview")
+    assert before == (await desk.harness.get(board)).body["entries"]
+    assert ["held", "held", "rejected"] == [await desk.harness.state_of(case) for case in cases]
+
+
 PLACES = ["/console/sign-in", "/console/queue", "/console/queue?player=nobody", "case", "settled", "/console/account",
           "/console/people", "/console/people/jo", "/console/players?name=%C5%8C", "player", "/console/figures", "/console/trail",
           "/console/batches", "batch", "/console/nothing"]  # fmt: skip
