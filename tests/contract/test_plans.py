@@ -59,10 +59,10 @@ MEANT = {
     "derived.log._UNSHOWN": ("coarse scan", "projections under way: what the index was not told of yet"),
     "derived.trends._FORGET": ("scan", "a row for each slot of a board, when they are filled anew"),
     "derived.trends._PRUNE": ("range", PIECE_OF_SLOTS),
-    **{f"moderation.bans._{what}[{order}]": ("sort", OF_ONE)
-       for what in ("COUNTING", "BANNED") for order in ("ascending", "descending", "newest")
-       if (what, order) != ("BANNED", "newest")},
     "moderation.bans._OF_PLAYER": ("sort", OF_ONE),
+    **{f"moderation.bans._{name}": ("sort", OF_ONE)
+       for name in ("COUNTING[ascending]", "COUNTING[descending]", "COUNTING[newest]", "BANNED[descending]", "BANNED[newest]")},
+    "standings.banned_folds._LATEST": ("sort", OF_ONE),
     "moderation.bans._NEXT_END": ("scan", NEWEST),
     "moderation.bans._AT_WORK": ("range", "bans that submissions have to follow, and few of them wait for a board"),
     "leases._CLAIM": ("scan", LEASES),
@@ -136,8 +136,8 @@ MEANT = {
     "standings.rollups._POINTS": ("sort", OF_ONE),
     **{f"standings.rollups._shares[{take},{order}]": ("sort", OF_ONE)
        for take in ("sum", "best", "count") for order in ("ascending", "descending")},
-    **{f"standings.folds._counting[{operator},{order}{counts}]": ("sort", OF_ONE)
-       for operator in ("best", "sum", "count") for order in ("ascending", "descending") for counts in ("", ",banned")},
+    **{f"standings.folds._counting[{operator},{order}]": ("sort", OF_ONE)
+       for operator in ("best", "sum", "count") for order in ("ascending", "descending")},
 }  # fmt: skip
 """What may be said against a plan, and why it is meant."""
 

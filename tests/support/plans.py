@@ -85,9 +85,9 @@ def statements() -> dict[str, Query]:
             for key, query in _queries_in(value):
                 found.setdefault(id(query), (f"{module.__name__}.{name}{key}", query))
     named = dict(found.values())
-    for operator, order, counts in product(Operator, SortOrder, ("", ",banned")):
-        named[f"gateway.ledger.standings.folds._counting[{operator.value},{order.value}{counts}]"] = (
-            folds._counting(operator, order, counts[1:] or "promoted")
+    for operator, order in product(Operator, SortOrder):
+        named[f"gateway.ledger.standings.folds._counting[{operator.value},{order.value}]"] = folds._counting(
+            operator, order
         )
     for take in (RollupTake.SUM, RollupTake.BEST, RollupTake.COUNT):
         for order in SortOrder:

@@ -13,6 +13,7 @@ from gateway.edge.reads.board_reader import SourcedPage
 from gateway.edge.reads.distribution_reader import relative_position
 from gateway.edge.reads.own_reader import OwnReader, own_entry
 from gateway.edge.reads.own_view import shadow_banned
+from gateway.edge.reads.read_budget import charge_own_view
 from gateway.edge.wire import read_models
 from gateway.index.board_index import Cut, Entry, Page
 from gateway.index.windows.subsets import SubsetPage
@@ -38,8 +39,9 @@ async def archive_for(request: web.Request, board: Board, window: str) -> Archiv
     found = await edge.ledger.read(archived_without_bans(board.policy, window, player), ReadKind.PLAYERS)
     if found is None:
         return archive
-    ranking, standing = found
-    return OwnArchive(edge, board, window, ranking, own_entry(ranking, standing))
+    ranking, fold = found
+    charge_own_view(request, folds=1, runs=fold.runs)
+    return OwnArchive(edge, board, window, ranking, own_entry(ranking, fold.standing))
 
 
 class _OtherEntries:

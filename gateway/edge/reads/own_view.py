@@ -18,7 +18,7 @@ from gateway.edge.context import EDGE, Edge
 from gateway.edge.reads.board_reader import BoardReader
 from gateway.edge.reads.lacking_reader import LackingReader
 from gateway.edge.reads.own_reader import OwnReader, own_entry
-from gateway.edge.reads.read_budget import player_asking
+from gateway.edge.reads.read_budget import charge_own_view, player_asking
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.standings.across_boards import (
     ENTRIES_LIMIT,
@@ -27,7 +27,7 @@ from gateway.ledger.standings.across_boards import (
     banned_boards,
     standings_without_bans,
 )
-from gateway.ledger.standings.folds import standing_without_bans
+from gateway.ledger.standings.banned_folds import standing_without_bans
 from gateway.ledger.standings.own_rollups import OwnStanding, rollup_without_bans
 from gateway.runtime.telemetry import Event, logger
 from gateway.shared_records import RankedStanding, RankRequest
@@ -100,6 +100,7 @@ async def reader_for(request: web.Request, board: Board, window: str) -> BoardRe
     reader, player = edge.of(board).reader, player_to_overlay(request, board)
     if player is None or (own := await _own(edge, board, window, player)) is None:
         return reader
+    charge_own_view(request, folds=own.folds, runs=own.runs)
     return reader_with(reader, own)
 
 
@@ -125,7 +126,9 @@ async def own_standings(
     found: dict[str, RankedStanding] = {}
     for at in range(0, len(hidden), ENTRIES_LIMIT):
         work = standings_without_bans(player, hidden[at : at + ENTRIES_LIMIT])
-        found |= await request.app[EDGE].ledger.read(work, ReadKind.PLAYERS)
+        ranks = await request.app[EDGE].ledger.read(work, ReadKind.PLAYERS)
+        charge_own_view(request, folds=len(ranks.by_board), runs=ranks.runs)
+        found |= ranks.by_board
     return found
 
 
@@ -158,8 +161,8 @@ async def _own(edge: Edge, board: Board, window: str, player: str) -> OwnStandin
     try:
         if board.policy.rollup is None:
             work = standing_without_bans(board.ranking, player, span)
-            standing = await edge.ledger.read(work, ReadKind.PLAYERS)
-            return OwnStanding(standing, None) if standing else None
+            fold = await edge.ledger.read(work, ReadKind.PLAYERS)
+            return OwnStanding(fold.standing, None, runs=fold.runs) if fold else None
         family = edge.catalogue.families[board.policy.rollup.family]
         hides = partial(edge.banned.is_shadow_banned, player)
         folded = rollup_without_bans(board.ranking, family.ranking_of, player, span, hides=hides)

@@ -6,9 +6,8 @@ from contextlib import suppress
 
 from gateway.ledger.archive.frozen_policies import ranking_of
 from gateway.ledger.archive.reading import archived_players
-from gateway.ledger.standings.folds import standing_without_bans
+from gateway.ledger.standings.banned_folds import FoldWithoutBans, standing_without_bans
 from gateway.ledger.transaction import Operation, Transaction
-from gateway.shared_records import Standing
 from policies.model import Policy
 from policies.ranking import Ranking
 from policies.windows import window_named
@@ -16,20 +15,20 @@ from policies.windows import window_named
 
 def archived_without_bans(
     today: Policy, window: str, player: str
-) -> Operation[tuple[Ranking, Standing] | None]:
+) -> Operation[tuple[Ranking, FoldWithoutBans] | None]:
     """Fold what only bans revoke of a player in an archived window, by the policy that it was frozen under.
 
     None if there is nothing, and while the window's revision still has the player.
     """
 
-    async def work(tx: Transaction) -> tuple[Ranking, Standing] | None:
+    async def work(tx: Transaction) -> tuple[Ranking, FoldWithoutBans] | None:
         page = await archived_players(today.board, window, [player])(tx)
         if page is None or page.entries or not page.window.is_readable:
             return None
         ranking = ranking_of(page.window, today)
         with suppress(ValueError):  # of a kind of window that the board kept once
-            standing = await standing_without_bans(ranking, player, window_named(ranking.policy, window))(tx)
-            return (ranking, standing) if standing else None
+            fold = await standing_without_bans(ranking, player, window_named(ranking.policy, window))(tx)
+            return (ranking, fold) if fold else None
         return None
 
     return work

@@ -152,7 +152,8 @@ submissions = Table(
     _index_of_state(State.PROMOTED, "board", "build", "score", suffix="_by_score"),
     Index("submissions_of_player", "player", "seq"),
     partial_index("submissions_banned", "board", "player", "seq", where=BANNED),
-    partial_index("submissions_banned_of_player", "player", "board", "achieved_at_ms", where=BANNED),
+    partial_index("submissions_banned_of_player", "player", "board", "achieved_at_ms", "score", where=BANNED),
+    partial_index("submissions_banned_by_score", "player", "board", "score", "achieved_at_ms", where=BANNED),
     Index(
         "submissions_of_recording",
         "recording_digest",

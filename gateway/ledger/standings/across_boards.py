@@ -20,7 +20,7 @@ from sqlalchemy import (
 
 from gateway.ledger.index_pages import fetch_listed, is_listed
 from gateway.ledger.schema import BANNED, STANDS_IN_FAMILY, boards, standings, submissions
-from gateway.ledger.standings.folds import standing_without_bans
+from gateway.ledger.standings.banned_folds import standing_without_bans
 from gateway.ledger.standings.ranks import FIRST, RankedWindow
 from gateway.ledger.transaction import Operation, Query, Transaction
 from gateway.shared_records import RankedStanding, RankRequest
@@ -154,6 +154,13 @@ class StandingsPage(NamedTuple):
     next: str | None
 
 
+class RanksWithoutBans(NamedTuple):
+    """Standings that only bans take away, by name of the board, and how many runs were read for them."""
+
+    by_board: dict[str, RankedStanding]
+    runs: int
+
+
 def standings_in_family(
     family: str, window: str, player: str, *, after: str = "", count: int
 ) -> Operation[StandingsPage]:
@@ -262,29 +269,29 @@ def ranks_of(player: str, wanted: Sequence[RankRequest]) -> Operation[dict[str, 
     return work
 
 
-def standings_without_bans(
-    player: str, wanted: Sequence[RankRequest]
-) -> Operation[dict[str, RankedStanding]]:
+def standings_without_bans(player: str, wanted: Sequence[RankRequest]) -> Operation[RanksWithoutBans]:
     """Return, by name of the board, where a player whom only bans keep off would stand.
 
     All are of one moment. Raises ValueError for more than ENTRIES_LIMIT.
     """
     _refuse_over(len(wanted), ENTRIES_LIMIT)
 
-    async def work(tx: Transaction) -> dict[str, RankedStanding]:
+    async def work(tx: Transaction) -> RanksWithoutBans:
         found: dict[str, RankedStanding] = {}
+        runs = 0
         for request in wanted:
             span = window_named(request.ranking.policy, request.window)
-            standing = await standing_without_bans(request.ranking, player, span)(tx)
-            if standing is None:
+            fold = await standing_without_bans(request.ranking, player, span)(tx)
+            if fold is None:
                 continue
+            standing, runs = fold.standing, runs + fold.runs
             place = BoardPlace(standing.order, standing.member)
             window = RankedWindow(tx, request.ranking, request.window)
             total, rank = await window.total() + 1, await window.rank(place, request.kind)
             found[request.board] = request.standing_at(
                 place, total=total, rank=rank, submission_id=standing.submission_id
             )
-        return found
+        return RanksWithoutBans(found, runs)
 
     return work
 

@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import and_, bindparam, literal_column, select, text
+from sqlalchemy import and_, bindparam, literal_column, select
 from sqlalchemy.dialects.postgresql import insert
 
 from gateway.ledger.players.joins import was_joined
-from gateway.ledger.schema import BANNED, anchored_windows, is_in, players, standings, submissions
+from gateway.ledger.schema import anchored_windows, is_in, players, standings, submissions
 from gateway.ledger.standings.noted_moves import note_move
 from gateway.ledger.standings.reached import CountingColumns, select_reached, within_limits
 from gateway.ledger.standings.rollups import Share, ShareChange, fold_shares, with_share
 from gateway.ledger.submission_rows import stats_from
-from gateway.ledger.transaction import Operation, Query, Row, Transaction
+from gateway.ledger.transaction import Query, Row, Transaction
 from gateway.shared_records import Standing
 from policies.choices import Joins, Operator
 from policies.fields import SortOrder
@@ -213,24 +213,6 @@ async def standing_in(
     return standing_at(ranking, where, await _reached(tx, ranking, where), seq)
 
 
-def standing_without_bans(ranking: Ranking, player: str, window: Window) -> Operation[Standing | None]:
-    """Fold what only bans revoke of a player in a window; None if nothing, or while the player stands there.
-
-    None on rollups, which `own_rollups` folds. It reads the banned submissions of the window by their index,
-    and no others.
-    """
-
-    async def work(tx: Transaction) -> Standing | None:
-        slot = await read_slot(tx, ranking, window.name, player)
-        if slot.score is not None or ranking.policy.rollup:
-            return None
-        where = (window, player, await name_of(tx, player))
-        reached = await _reached(tx, ranking, where, counts="banned")
-        return standing_at(ranking, where, reached, slot.seq or 0) if reached else None
-
-    return work
-
-
 def standing_at(ranking: Ranking, where: PlayerWindow, reached: ReachedScore | None, seq: int) -> Standing:
     """Return a standing under `seq` with what the player reached in a window, nothing for None."""
     window, player, name = where
@@ -311,13 +293,10 @@ def _plus(ranking: Ranking, reached: ReachedScore, change: CountChange) -> Reach
     return latest._replace(score=reached.score + (1 if operator is Operator.COUNT else change.score))
 
 
-async def _reached(
-    tx: Transaction, ranking: Ranking, where: PlayerWindow, *, counts: str = "promoted"
-) -> ReachedScore | None:
+async def _reached(tx: Transaction, ranking: Ranking, where: PlayerWindow) -> ReachedScore | None:
     """Fold a player's promoted submissions in a window; None if there are none or the player has not joined.
 
-    With `counts` "banned" it folds those that only bans revoke. A window that is over counts players who
-    were on the board at its end, whoever joins or leaves later.
+    A window that is over counts players who were on the board at its end, whoever joins or leaves later.
     """
     window, player, _ = where
     policy = ranking.policy
@@ -326,16 +305,17 @@ async def _reached(
     if policy.joins is Joins.REQUIRED and not await was_joined(tx, policy.board, player, window.end_ms):
         return None
     span = {"board": policy.board, "player": player, "begin": window.begin_ms, "end": window.end_ms}
-    rows = await tx.rows(_counting(policy.operator, policy.order, counts), **span)
+    rows = await tx.rows(_counting(policy.operator, policy.order), **span)
     if not rows:
         return None
     if policy.tie_fields and policy.operator is Operator.BEST:
-        tied = await tx.rows(_TIED[counts], **span, score=rows[0][0])
-        return min((_reached_by(ranking, row) for row in tied), key=ranking.merit)
-    return _reached_by(ranking, rows[0])
+        tied = await tx.rows(_TIED, **span, score=rows[0][0])
+        return min((reached_by(ranking, row) for row in tied), key=ranking.merit)
+    return reached_by(ranking, rows[0])
 
 
-def _reached_by(ranking: Ranking, row: Row) -> ReachedScore:
+def reached_by(ranking: Ranking, row: Row) -> ReachedScore:
+    """Return what a row reaches: score, time, sequence number, submission, stats."""
     score, at_ms, seq, submission_id, stats = row
     ties = ranking.ties(stats_from(stats)) if ranking.tie_digits else ""
     return ReachedScore(within_limits(score), at_ms, seq, submission_id, ties)
@@ -347,21 +327,15 @@ _IN_SLOT: Final = (
     _s.achieved_at_ms >= bindparam("begin"),
     _s.achieved_at_ms < bindparam("end"),
 )
-_COUNTS: Final[Mapping[str, Any]] = {"promoted": is_in(State.PROMOTED), "banned": text(BANNED)}
-"""The conditions of submissions to fold: of those that count, and of those that would without bans."""
-
 _COUNTING: Final = CountingColumns(_s.score, _s.achieved_at_ms, _s.seq, (_s.submission_id, _s.stats))
-_TIED: Final = {
-    counts: Query(
-        select(_s.score, _s.achieved_at_ms, _s.seq, _s.submission_id, _s.stats).where(
-            *_IN_SLOT, condition, _s.score == bindparam("score")
-        )
+_TIED: Final = Query(
+    select(_s.score, _s.achieved_at_ms, _s.seq, _s.submission_id, _s.stats).where(
+        *_IN_SLOT, is_in(State.PROMOTED), _s.score == bindparam("score")
     )
-    for counts, condition in _COUNTS.items()
-}
+)
 
 
 @lru_cache(maxsize=16)
-def _counting(operator: Operator, order: SortOrder, counts: str = "promoted") -> Query:
+def _counting(operator: Operator, order: SortOrder) -> Query:
     """Return the query for what a player reaches: score, time, sequence number, submission, stats."""
-    return Query(select_reached(_COUNTING, operator, order).where(*_IN_SLOT, _COUNTS[counts]))
+    return Query(select_reached(_COUNTING, operator, order).where(*_IN_SLOT, is_in(State.PROMOTED)))

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from gateway.ledger.standings.across_boards import banned_boards
-from gateway.ledger.standings.folds import name_of, read_slot, standing_at, standing_without_bans
+from gateway.ledger.standings.banned_folds import standing_without_bans
+from gateway.ledger.standings.folds import name_of, read_slot, standing_at
 from gateway.ledger.standings.ranks import RankedWindow
 from gateway.ledger.standings.reached import within_limits
 from gateway.ledger.standings.rollups import fold_shares, is_deleted, rollup_of
@@ -22,10 +23,15 @@ BOARDS_LIMIT: Final = 100
 
 
 class OwnStanding(NamedTuple):
-    """A standing without bans, and the one that everybody sees now; None if they see none."""
+    """A standing without bans, and the one that everybody sees now; None if they see none.
+
+    It took so many folds, which read so many runs.
+    """
 
     standing: Standing
     public: Standing | None
+    folds: int = 1
+    runs: int = 1
 
 
 def rollup_without_bans(
@@ -46,11 +52,14 @@ def rollup_without_bans(
         banned = await banned_boards(player, family, after="", count=BOARDS_LIMIT + 1)(tx)
         if len(banned) > BOARDS_LIMIT:
             return None
-        shares = [
-            share
-            for board in banned
-            if hides(board) and (share := await _share(tx, rollup, ranking_of(board), player, window.name))
-        ]
+        shares: list[ReachedScore] = []
+        runs = 0
+        for ranking in map(ranking_of, filter(hides, banned)):
+            span = window_named(ranking.policy, window.name)
+            fold = await standing_without_bans(ranking, player, span)(tx)
+            if fold is not None and (share := await _share(tx, rollup, ranking, fold.standing)):
+                shares.append(share)
+                runs += fold.runs
         if not shares:
             return None
         if (stands := await fold_shares(tx, rollup, window.name, player)) is not None:
@@ -59,20 +68,17 @@ def rollup_without_bans(
         where = (window, player, await name_of(tx, player))
         standing = standing_at(rollup, where, _joined(rollup, shares), slot.seq or 0)
         if slot.score is None or slot.place is None:
-            return OwnStanding(standing, None)
+            return OwnStanding(standing, None, len(banned), runs)
         order, member = slot.place
         public = replace(standing, score=slot.score, order=order, member=member)
-        return OwnStanding(standing, public)
+        return OwnStanding(standing, public, len(banned), runs)
 
     return work
 
 
-async def _share(
-    tx: Transaction, rollup: Ranking, board: Ranking, player: str, window: str
-) -> ReachedScore | None:
+async def _share(tx: Transaction, rollup: Ranking, board: Ranking, standing: Standing) -> ReachedScore | None:
     """Return what a player would have on one board; None for nothing, and if the board is deleted."""
-    standing = await standing_without_bans(board, player, window_named(board.policy, window))(tx)
-    if standing is None or standing.score is None or await is_deleted(tx, board.policy.board):
+    if await is_deleted(tx, board.policy.board):
         return None
     score: int | None = standing.score
     match rollup_of(rollup).take:

@@ -7,6 +7,7 @@ import dataclasses
 import tempfile
 from functools import lru_cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,16 +15,21 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
+from gateway.edge.live.own_events import without_own
 from gateway.edge.reads.board_reader import IS_AWAY, BoardReader
 from gateway.edge.reads.own_reader import OwnReader, own_entry
 from gateway.edge.reads.own_view import reader_with
 from gateway.index.board_index import BoardIndex, Cut, Page
+from gateway.index.changes import RankedPlace, StandingChange
+from gateway.index.feed.events import EventKind, FeedEvent
 from gateway.ledger.reads import ReadKind
+from gateway.ledger.standings import banned_folds
+from gateway.ledger.standings.banned_folds import standing_without_bans
 from gateway.ledger.standings.distribution import distribution_of
-from gateway.ledger.standings.folds import standing_without_bans
 from gateway.ledger.standings.own_rollups import OwnStanding, rollup_without_bans
 from gateway.ledger.standings.rollup_moves import borders_of
 from gateway.ledger.standings.rollup_points import changes_due
+from gateway.settlement.banned_players import BannedPlayers
 from gateway.settlement.rollups import follow_change
 from gateway.shared_records import ScoreDistribution
 from policies.choices import RankKind, WindowKind
@@ -82,8 +88,8 @@ def reader_of(game: Game, own: str = "", window: str = "") -> BoardReader:
     reader = BoardReader(BoardIndex(Redis(), board.ranking), game.books)  # type: ignore[arg-type]
     if own:
         work = standing_without_bans(board.ranking, own, window_named(board.policy, window))
-        if standing := game.books.do(work):
-            return OwnReader.of(reader, own_entry(board.ranking, standing))
+        if fold := game.books.do(work):
+            return OwnReader.of(reader, own_entry(board.ranking, fold.standing))
     return reader
 
 
@@ -171,6 +177,37 @@ def test_the_banned_see_what_they_would_and_others_see_them_nowhere(
     assert seen_own == seen_twin
     everybody = [asyncio.run(everything(reader_of(game), window, kind)) for game in (banned, without)]
     assert everybody[0] == everybody[1]
+
+
+def test_an_own_view_reads_few_runs_and_never_more_than_its_limit(monkeypatch: pytest.MonkeyPatch):
+    """For all time the best alone; a day's, and what a sum is of, up to a limit. Beyond it there is no own view."""
+    runs = [(OWN, score, 0, 0) for score in range(4)]
+
+    def read(operator: str, kind: WindowKind) -> int | None:
+        board = tracks(operator, "descending", "first")
+        game = played(board, runs)
+        asyncio.run(game.bench.ban(a_ban("one", OWN, is_shadow=True)))
+        window = window_at(board["track.a"].policy, kind, NOON_MS)
+        fold = game.books.do(standing_without_bans(board["track.a"].ranking, OWN, window))
+        return fold.runs if fold else None
+
+    wanted = {("best", WindowKind.ALLTIME): 2, ("best", WindowKind.DAILY): 5, ("sum", WindowKind.ALLTIME): 4}
+    wanted[("latest", WindowKind.ALLTIME)] = 1
+    assert wanted == {case: read(*case) for case in wanted}
+    monkeypatch.setattr(banned_folds, "RUNS_LIMIT", 3)
+    assert [2, None, None, 1] == [read(*case) for case in wanted]
+
+
+def test_a_feed_asks_whether_its_listener_is_banned_before_it_tells_that_they_are_gone():
+    """Its edge may not have heard of the ban; to others it tells of it."""
+    game = played(tracks("best", "descending", "first"), [(OWN, 1, 0, 0)])
+    asyncio.run(game.bench.ban(a_ban("one", OWN, is_shadow=True)))
+    edge: Any = SimpleNamespace(banned=BannedPlayers(game))  # type: ignore[arg-type]
+    gone = StandingChange("1-0", 1, "alltime", OWN, "Ada", "run0", None, RankedPlace(-1, OWN, 1), None, 1)
+    events = [FeedEvent(EventKind.STANDING, "1-0", gone), FeedEvent(EventKind.BEGIN, "0-0")]
+    board = game.tracks["track.a"]
+    told = {who: asyncio.run(without_own(edge, board, who, events)) for who in ("", "bob", OWN)}
+    assert {"": events, "bob": events, OWN: events[1:]} == told
 
 
 ROLLUP_RUNS = st.lists(

@@ -351,6 +351,11 @@ _KEY: Final = text("UPDATE players SET search_key = :key WHERE player = :player"
 
 _BY_MODERATOR: Final = text("actor LIKE 'moderator:%'")
 _IS_BANNED: Final = text("state = 'revoked' AND reason = 'banned'")
+_BANNED_INDEXES: Final = {
+    "": ["board", "player", "seq"],
+    "_of_player": ["player", "board", "achieved_at_ms", "score"],
+    "_by_score": ["player", "board", "score", "achieved_at_ms"],
+}
 
 _UPDATES: Final = {
     "batches": "state, version, changed_at_ms, due_at_ms, place, looked_at, items, preview, outcomes, "
@@ -408,20 +413,14 @@ def upgrade() -> None:
     op.create_index("players_by_name", "players", ["search_key", "player"])
     _add_index("events_by_moderator", ["actor", "seq"])
     _add_index("events_by_moderators", ["seq"])
-    op.create_index(
-        "submissions_banned",
-        "submissions",
-        ["board", "player", "seq"],
-        sqlite_where=_IS_BANNED,
-        postgresql_where=_IS_BANNED,
-    )
-    op.create_index(
-        "submissions_banned_of_player",
-        "submissions",
-        ["player", "board", "achieved_at_ms"],
-        sqlite_where=_IS_BANNED,
-        postgresql_where=_IS_BANNED,
-    )
+    for suffix, columns in _BANNED_INDEXES.items():
+        op.create_index(
+            f"submissions_banned{suffix}",
+            "submissions",
+            columns,
+            sqlite_where=_IS_BANNED,
+            postgresql_where=_IS_BANNED,
+        )
     dialect = op.get_context().dialect.name
     op.get_bind().exec_driver_sql(_OPEN_CASES.format(label=_LABELS[dialect]))
     op.get_bind().exec_driver_sql(_COUNT_CASES)
