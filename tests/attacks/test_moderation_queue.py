@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 
+from gateway.edge.auth.moderators import Ability
 from gateway.edge.live import queue_feed
 from gateway.edge.moderation import queue
+from gateway.edge.moderation.own_account import new_token
 from gateway.ledger.moderation import queue as moderation_queue
+from gateway.ledger.moderation.account_rows import Act
+from gateway.ledger.moderation.api_tokens import issue_token
 from gateway.ledger.moderation.claims import CLAIM_MS
 from gateway.ledger.moderation.saved_views import VIEWS_LIMIT, save_view
 from gateway.ledger.reads import ReadKind
@@ -354,6 +358,18 @@ async def test_a_cursor_is_of_one_queue(harness: Harness):
     for other, query in ((harness.moderator(), ""), (token, "&player=x")):
         answer = await harness.get(f"{QUEUE}?cursor={cursor}{query}", other)
         assert (422, "schema-violation") == (answer.status, answer.problem)
+
+
+async def test_M01_a_token_that_only_reads_changes_no_view(harness: Harness):
+    """They are the account's, and its sessions and other tokens go by them."""
+    await send_as(harness, harness.moderator(), "PUT", f"{VIEWS}/mine", {"filters": {}})
+    now_ms = harness.clock()
+    text, token = new_token("mara", "reads", Ability.READ, ["sprint"], now_ms, now_ms + 60_000)
+    await harness.edge.ledger.write(issue_token(token, Act("moderator:mara", now_ms)))
+    for method, path, body in (("PUT", "new", {"filters": {}}), ("DELETE", "mine", None)):
+        refused = await send_as(harness, text, method, f"{VIEWS}/{path}", body)
+        assert (method, "scope-forbidden") == (method, refused.problem)
+    assert ["mine"] == [view["name"] for view in (await harness.get(VIEWS, text)).body["views"]]
 
 
 async def test_M02_views_are_saved_for_oneself_as_far_as_ones_boards_reach(harness: Harness):

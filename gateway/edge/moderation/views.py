@@ -8,7 +8,7 @@ from typing import Final
 
 from aiohttp import web
 
-from gateway.edge.auth.moderators import Moderator
+from gateway.edge.auth.moderators import Ability, Moderator
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.body import TEXT_BODY, read_body
 from gateway.edge.http.request import moderator_credential, parse_body
@@ -41,14 +41,22 @@ async def show_view(request: web.Request) -> web.Response:
 async def put_view(request: web.Request) -> web.Response:
     """Save the filters of a queue under a name, in place of what has it already."""
     new = parse_body(await read_body(request, TEXT_BODY), NewView)
-    moderator = (await moderator_credential(request)).moderator
+    moderator = await _writer_of(request)
     return _listed(await save_view(request.app[EDGE], moderator, request.match_info["view"], new.filters))
 
 
 async def delete_view(request: web.Request) -> web.Response:
     """Remove a saved view of the moderator's."""
-    moderator = (await moderator_credential(request)).moderator
+    moderator = await _writer_of(request)
     return _listed(await remove_view(request.app[EDGE], moderator, request.match_info["view"]))
+
+
+async def _writer_of(request: web.Request) -> Moderator:
+    """Return whose views a request changes. Raises `scope-forbidden` for a token that may only read."""
+    credential = await moderator_credential(request)
+    if credential.token is not None and credential.token.ability == Ability.READ:
+        raise Problem(ProblemType.SCOPE_FORBIDDEN, f"the token has the ability `{Ability.READ}` alone")
+    return credential.moderator
 
 
 async def views_of(edge: Edge, moderator: Moderator) -> saved_views.SavedViews:
