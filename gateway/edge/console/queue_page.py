@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlencode
@@ -39,6 +39,8 @@ _EMPTY: Final = {"min_age_s": ("", "0")}
 """What fields of the filter say if they are left alone, where that is not nothing."""
 
 LARGEST_HARM: Final = 16
+
+NO_SUCH_BOARD: Final = "No board or family of yours has this name."
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +79,10 @@ async def show_queue_page(request: web.Request) -> web.Response:
         if problem.kind not in {ProblemType.NOT_FOUND, ProblemType.SCHEMA_VIOLATION} or is_fragment(request):
             raise
         shown, status = QueueShown(cases=[], next=None), problem.kind.status
-        is_board = problem.kind is ProblemType.NOT_FOUND
-        fault = "No board or family of yours has this name." if is_board else without_field(problem)
+        fault = NO_SUCH_BOARD if problem.kind is ProblemType.NOT_FOUND else without_field(problem)
     filters, views = filters_of(request), await views_of(edge, moderator)
+    if not (shown.cases or fault) and _names_nothing(edge, filters):
+        fault = NO_SUCH_BOARD
     counts = await queue_counts(edge, moderator)
     return draw(
         request,
@@ -103,6 +106,13 @@ async def show_queue_page(request: web.Request) -> web.Response:
         is_nothing_next="none" in request.query,
         settled=await settled_case(request),
     )
+
+
+def _names_nothing(edge: Edge, filters: Mapping[str, str]) -> bool:
+    """Return whether the filters name a board or a family that no policy knows."""
+    board, family = filters.get("board"), filters.get("family")
+    known = edge.catalogue.policies.by_name
+    return bool((board and board not in edge.catalogue) or (family and family not in known))
 
 
 async def save_this_view(request: web.Request) -> web.Response:

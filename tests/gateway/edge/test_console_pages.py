@@ -449,6 +449,11 @@ async def test_boards_are_offered_by_name_and_a_wrong_one_is_refused_in_place(ha
         "No board or family of yours has this name." in page.text,
         'value="Orbit Arcade"' in page.text,
     )
+    for name, is_told in (("Orbit", True), ("arcade", False)):
+        everywhere = await ask(
+            harness, "GET", f"/console/queue?board={name}", await session_of(harness, "sam")
+        )
+        assert (200, is_told) == (everywhere.status, "No board or family of yours" in everywhere.text)
     age = await ask(harness, "GET", "/console/queue?min_age_s=soon", near)
     assert (422, True) == (age.status, "Expected a whole number" in age.text)
 

@@ -77,7 +77,7 @@ class Timeline {
     const parted = this.#run.playback.divergence;
     if (parted) tools.append(button("To the divergence", () => this.#jump(parted)));
     parts.summary = make("p", { className: "timeline-summary", textContent: this.#summary() });
-    parts.table = make("details", { className: "as-table", ontoggle: () => this.#fill() }, make("summary", { textContent: "As a table" }));
+    parts.table = make("details", { className: "as-table", ontoggle: () => this.#fill() }, make("summary", { textContent: "Inputs as a table" }));
     this.#root.replaceChildren(parts.summary, parts.canvas, tools, this.#intervals(), parts.table);
   }
 
