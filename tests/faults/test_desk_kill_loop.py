@@ -60,6 +60,7 @@ class Desk:
         self.answered = 0
         self.is_over = False
         self.clients: tuple[Client, ...] = ()
+        self.at_work: list[asyncio.Task[None]] = []
         self._parts = {part: self._start(part) for part in PARTS}
 
     def _start(self, part: str, failpoint: str | None = None) -> Process:
@@ -80,7 +81,9 @@ class Desk:
         self._parts[part].wait()
         self._parts[part] = self._start(part, self.chance.choice(FATAL[part.split()[0]]))
         goal = self.answered + BETWEEN
-        await eventually(lambda: self.answered >= goal, self.house.log)
+        await eventually(
+            lambda: self.answered >= goal or any(each.done() for each in self.at_work), self.house.log
+        )
 
     async def ask(
         self, token: str, path: str, body: Any = None, *, method: str = "POST", **headers: str
@@ -194,7 +197,7 @@ async def test_whatever_is_killed_each_decision_is_in_the_log_as_it_was_answered
     """Decisions, bans and batches: once if answered, at most once if not; states, cases and the board follow."""
     house, ledger = desk.house, desk.house.ledger
     people = {name: senior(house, name) for name in ("mara", "noor", "sven")}
-    at_work = [
+    desk.at_work = [
         asyncio.create_task(keeps_on(desk, people["mara"], decides)),
         asyncio.create_task(keeps_on(desk, people["noor"], decides)),
         asyncio.create_task(keeps_on(desk, people["sven"], bans, batches)),
@@ -202,7 +205,7 @@ async def test_whatever_is_killed_each_decision_is_in_the_log_as_it_was_answered
     for _ in range(KILLS):
         await desk.kill()
     desk.is_over = True
-    await asyncio.gather(*at_work)
+    await asyncio.gather(*desk.at_work)
     await eventually(lambda: is_quiet(ledger), house.log)
     assert [] == [*miscounted(ledger, desk.statuses), *misjudged(ledger), *misplaced(ledger)]
     policy = boards.board(house.policies, writes="open").policy
