@@ -16,7 +16,9 @@ ROOMS = ("gateway", "policies", "replay", "scoregate", "validators")
 def caches() -> Iterator[tuple[str, ast.expr, ast.FunctionDef | ast.AsyncFunctionDef | None]]:
     """Each cache of the standard library that some code makes: where, how, and of which function if that is said there."""
     for path in (path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))):
-        tree = ast.parse(path.read_text())
+        if "cache" not in (text := path.read_text()):
+            continue
+        tree = ast.parse(text)
         decorated = {
             id(each): node
             for node in ast.walk(tree)

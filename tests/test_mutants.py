@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from tests.mutants.__main__ import main
-from tests.mutants.catalogue import CatalogueError, read_catalogue
+from tests.mutants.catalogue import CatalogueError, Mutant, read_catalogue
 from tests.mutants.trials import CHECKOUT
 
 PRODUCT = "def least(numbers):\n    return min(numbers)\n\n\ndef unused():\n    return 1\n"
@@ -95,12 +96,23 @@ def test_a_list_that_is_wrong_is_refused(tmp_path: Path, words: tuple[str, ...])
     assert 2 == tried(tmp_path, NOTICED, *([] if words else [NOTICED]), words=words)
 
 
-def test_every_breakage_on_the_list_applies():
+@pytest.fixture(scope="module")
+def catalogue() -> list[Mutant]:
+    """The list, which takes a second to read."""
+    return read_catalogue()
+
+
+@cache
+def text_of(file: str) -> str:
+    return (CHECKOUT / file).read_text(encoding="utf-8")
+
+
+def test_every_breakage_on_the_list_applies(catalogue: list[Mutant]):
     """A change of the code takes the list along; the tests that are named are there."""
     wrong = []
-    for mutant in read_catalogue():
+    for mutant in catalogue:
         try:
-            mutant.applied((CHECKOUT / mutant.file).read_text())
+            mutant.applied(text_of(mutant.file))
         except (CatalogueError, OSError) as error:
             wrong.append(str(error))
         wrong += [
@@ -111,11 +123,11 @@ def test_every_breakage_on_the_list_applies():
     assert [] == wrong
 
 
-def test_no_breakage_breaks_by_a_name_that_is_not_there(tmp_path: Path):
+def test_no_breakage_breaks_by_a_name_that_is_not_there(tmp_path: Path, catalogue: list[Mutant]):
     """A name that was renamed since raises a NameError, which every test would notice, and says nothing."""
-    for breakage in read_catalogue():
+    for breakage in catalogue:
         if breakage.file.endswith(".py"):
-            text = breakage.applied((CHECKOUT / breakage.file).read_text(encoding="utf-8"))
+            text = breakage.applied(text_of(breakage.file))
             (tmp_path / f"{breakage.id}.py").write_text(text, encoding="utf-8")
     ruff = [sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", "--quiet"]
     given = [*ruff, "--select", "F821,F823", "--output-format", "concise", str(tmp_path)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from gateway.runtime.telemetry import Event
@@ -16,15 +16,18 @@ OPEN = "**"
 LEVELS = {"debug", "info", "warning", "error"}
 
 
-def calls() -> Iterator[tuple[str, ast.Call]]:
+@cache
+def calls() -> list[tuple[str, ast.Call]]:
     """Every call by which an event is logged, and the name of the event."""
-    for path in (path for room in ("gateway", "replay", "scoregate") for path in (ROOT / room).rglob("*.py")):
-        for call in ast.walk(ast.parse(path.read_text())):
-            if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or not call.args:
-                continue
-            event = ast.unparse(call.args[0])
-            if call.func.attr in LEVELS and event.startswith("Event."):
-                yield getattr(Event, event.removeprefix("Event.")), call
+    paths = [path for room in ("gateway", "replay", "scoregate") for path in (ROOT / room).rglob("*.py")]
+    texts = [text for path in paths if "Event." in (text := path.read_text())]
+    return [
+        (getattr(Event, event.removeprefix("Event.")), call)
+        for text in texts
+        for call in ast.walk(ast.parse(text))
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.args
+        if call.func.attr in LEVELS and (event := ast.unparse(call.args[0])).startswith("Event.")
+    ]
 
 
 def logged_at() -> dict[str, set[str]]:

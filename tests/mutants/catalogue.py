@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -47,8 +48,8 @@ def read_catalogue(folder: Path = ROOMS) -> list[Mutant]:
         for file in sorted(folder.glob("*.yaml"))
         for entry in YAML(typ="safe").load(file.read_text(encoding="utf-8"))
     ]
-    ids = [mutant.id for mutant in found]
-    if twice := sorted({each for each in ids if ids.count(each) > 1}):
+    ids = Counter(mutant.id for mutant in found)
+    if twice := sorted(each for each, count in ids.items() if count > 1):
         raise CatalogueError(f"ids that are there twice: {', '.join(twice)}")
     return found
 
