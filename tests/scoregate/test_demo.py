@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,9 @@ import pytest
 from examples.demo.actors import Layer
 from examples.demo.cheats import CHEATS
 from examples.demo.tally import HONEST, Tally
+from tests.support import preloaded
 from tests.support.deployment import eventually
+from tests.support.forked_parts import FORK_PARTS
 
 
 def a_good_tally() -> Tally:
@@ -73,13 +73,15 @@ def test_an_honest_run_that_a_moderator_approves_is_on_the_board():
     assert tally.is_good
 
 
+HERE = "import tempfile\ntempfile.tempdir = None"
+"""Has a fork make its folders where its own environment says."""
+
+
 def test_N12_a_demonstration_that_is_told_to_end_leaves_nothing_behind(tmp_path: Path):
     """On SIGTERM its parts end, its folder goes, and its status says what ended it."""
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     with (tmp_path.parent / "demo.log").open("wb") as log:
-        demo = subprocess.Popen(
-            [sys.executable, "-m", "scoregate", "demo"], env=environment, stdout=log, stderr=log
-        )
+        demo = preloaded.start(["demo"], environment, log, before=f"{HERE}\n{FORK_PARTS}")
     try:
         asyncio.run(eventually(lambda: any(tmp_path.glob("scoregate-demo-*/logs/steward.log"))))
         demo.send_signal(signal.SIGTERM)
