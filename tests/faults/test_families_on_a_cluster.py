@@ -99,13 +99,12 @@ class Game:
 
     async def until_shown(self, expected: dict[str, list[tuple[int, str, int]]]) -> None:
         """Wait until the index has all of these boards, as they are expected."""
-        left = dict(expected)
         async with asyncio.timeout(PATIENCE_S):
-            while left:
-                for board in list(left):
-                    if await self.shown(board) == left[board]:
-                        del left[board]
-                await asyncio.sleep(POLL_S)
+            for board, entries in expected.items():
+                while True:
+                    if await self.shown(board) == entries:
+                        break
+                    await asyncio.sleep(POLL_S)
 
 
 @pytest.fixture
