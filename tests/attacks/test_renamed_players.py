@@ -73,6 +73,14 @@ async def test_a_new_name_stands_on_every_board_at_once_and_an_undo_brings_back_
     assert ["Ada", "Ada"] == await names_on(harness, "sprint", "other")
     replayed = await undo(harness, player, "Bob", harness.moderator(name="noor"))
     assert ("true", undone.body) == (replayed.headers.get("Idempotency-Replayed"), replayed.body)
+    late = await rename(harness, player, "Ada", "Bob", note="for us")
+    assert (409, "state-conflict") == (late.status, late.problem)
+    viewer = harness.moderator("sprint", name="vera", role=ModeratorRole.VIEWER)
+    notes = [
+        (await harness.get(f"{PLAYERS}/{player}", who)).body["renames"]
+        for who in (harness.moderator(), viewer)
+    ]
+    assert [["Bob", "for us"], ["Bob", ""]] == [[each[0]["name"], each[0]["note"]] for each in notes]
     trail = (await harness.get(f"/v1/moderation/trail?player={player}", harness.moderator())).body["events"]
     assert [("noor", "rename-undone"), ("mara", "renamed")] == [
         (event["moderator"], event["reason"]) for event in trail if event["submission"] is None

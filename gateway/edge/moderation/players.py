@@ -110,7 +110,7 @@ async def profile_of(edge: Edge, moderator: Moderator, player: str) -> PlayerPro
         standings=await _standings(edge, moderator, player, list(boards)),
         **await _judged(edge, scopes, player, checks),
         addresses=await _addresses(edge, moderator, player, boards),
-        renames=await renames_shown(edge, player),
+        renames=await renames_shown(edge, moderator, player),
         bans=bans,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from aiohttp import web
@@ -58,10 +59,14 @@ async def undo_rename(request: web.Request) -> web.Response:
     return await _renamed(edge, moderator, player, work)
 
 
-async def renames_shown(edge: Edge, player: str) -> list[RenameShown]:
-    """Return the names that moderators gave to a player, the newest first."""
+async def renames_shown(edge: Edge, moderator: Moderator, player: str) -> list[RenameShown]:
+    """Return the names that moderators gave to a player, the newest first.
+
+    Their notes may tell of any board, and are for moderators of all.
+    """
     stored = await edge.ledger.read(renames.renames_of(player, count=SHOWN), ReadKind.MODERATION)
-    return [_shown(rename) for rename in stored]
+    may_read_notes = moderator.may(Ability.READ, EVERYWHERE)
+    return [_shown(rename if may_read_notes else replace(rename, note="")) for rename in stored]
 
 
 async def _renamed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from sqlalchemy import bindparam, select, update
 
@@ -15,6 +16,10 @@ from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.errors import NameOvertaken, NotRenamed
 from policies.vocabulary import Reason
 
+REMEMBERED: Final = 100
+"""Renames of a player among which a repetition is looked for, the newest."""
+
+_NOT_UNDONE: Final[dict[str, Any]] = {"undone_at_ms": None, "undone_by": ""}
 _r = renames.c
 
 _OF_PLAYER = Query(
@@ -79,14 +84,17 @@ def rename(
     """Give a player who is called `was` another name, and store the event.
 
     Nobody else gets the name of before if names are unique, so that it can be given back. Sending the same
-    again changes nothing. Raises NotRenamed for a player without a name, NameOvertaken, and NameTaken.
+    again changes nothing, however late. Raises NotRenamed for a player without a name and for a repetition
+    after another change of the name, NameOvertaken, and NameTaken.
     """
     wanted = Rename(player, 0, was, name, code, note, act.actor, act.at_ms)
 
     async def work(tx: Transaction) -> RenameOutcome:
-        newest = await _newest(tx, player)
-        if newest and replace(newest, seq=0, at_ms=act.at_ms) == wanted:
-            return RenameOutcome(newest, is_new=False)
+        earlier = await renames_of(player, count=REMEMBERED)(tx)
+        if wanted in [replace(each, seq=0, at_ms=act.at_ms) for each in earlier[:1]]:
+            return RenameOutcome(earlier[0], is_new=False)
+        if wanted in [replace(each, seq=0, at_ms=act.at_ms, **_NOT_UNDONE) for each in earlier]:
+            raise NotRenamed("you gave this name before, and it was changed since; say in the note why again")
         await _expect(tx, player, was)
         await _set_name(tx, player, name, is_unique=is_unique)
         detail = {"was": was, "name": name, "code": code, "note": note}
