@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, select, text
 
 from gateway.ledger import queries
-from gateway.ledger.index_pages import fetch_listed, is_listed
+from gateway.ledger.index_pages import fetch_listed, is_listed, standings_of
 from gateway.ledger.judgement.promotion_impact import impact_in
 from gateway.ledger.moderation.bans import ban_in_force
 from gateway.ledger.moderation.cases import CaseKind, StoredCase, load_case
 from gateway.ledger.records import StoredSubmission
-from gateway.ledger.schema import is_in, submissions
+from gateway.ledger.schema import BANNED, is_in, submissions
 from gateway.ledger.transaction import Operation, Query, Transaction
 from gateway.runtime.failpoints import Point, reach
 from gateway.settlement.case_history import (
@@ -42,12 +42,16 @@ from policies.errors import CaseClaimed, CaseOvertaken, NotTheirs, SeniorNeeded,
 from policies.loader import Board
 from policies.moderation import OwnBoard
 from policies.vocabulary import REMARKS, Reason, State
+from policies.windows import window_at
 
 _s = submissions.c
 _COUNTING_OF_LISTED = Query(
     select(_s.player)
     .where(is_in(State.PROMOTED), _s.board == bindparam("board"), is_listed(_s.player))
     .limit(1)
+)
+_BANNED_OF_LISTED = Query(
+    select(_s.player).where(text(BANNED), _s.board == bindparam("board"), is_listed(_s.player)).limit(1)
 )
 
 SECOND_APPROVAL: Final = "second-approval"
@@ -205,10 +209,31 @@ async def _not_theirs(
         return NotTheirs("the appeal is against your own decision; somebody else has to decide")
     if board.policy.moderation.own_board is OwnBoard.ALLOW or not request.own_players:
         return None
-    players = sorted(request.own_players)
-    if await fetch_listed(tx, _COUNTING_OF_LISTED, players, board=board.name):
+    if await has_stake(board, request.own_players, now_ms=request.decision.at_ms)(tx):
         return NotTheirs("you cannot decide on a board on which you have a score yourself")
     return None
+
+
+def has_stake(board: Board, players: Collection[str], *, now_ms: int) -> Operation[bool]:
+    """Return whether one of these players has a score on a board, or on a rollup that follows from it.
+
+    One whose score only a ban takes away has it again after the ban.
+    """
+    listed = sorted(players)
+
+    async def work(tx: Transaction) -> bool:
+        for query in (_COUNTING_OF_LISTED, _BANNED_OF_LISTED):
+            if await fetch_listed(tx, query, listed, board=board.name):
+                return True
+        for rollup in board.rollups:
+            kinds = rollup.policy.windows
+            windows = {window_at(rollup.policy, kind, now_ms).name: listed for kind in kinds}
+            standings = await standings_of(rollup.name, windows)(tx)
+            if any(standing.score is not None for standing in standings):
+                return True
+        return False
+
+    return work
 
 
 async def _with_four_eyes(

@@ -230,6 +230,8 @@ async def test_M05_nobody_bans_on_a_board_where_they_have_a_score(harness: Harne
         answer = await ban(harness, rival.player, noor, operation=f"b{number}", **scope)
         assert (403, "self-approval") == (answer.status, answer.problem), scope
     assert 403 == (await unban(harness, rival.player, made, noor)).status
+    await ban(harness, own.player, operation="own")
+    assert 403 == (await unban(harness, rival.player, made, noor)).status
     assert 201 == (await ban(harness, rival.player, noor, operation="elsewhere", board="vault")).status
     govern(harness, own_board=OwnBoard.ALLOW)
     assert 200 == (await unban(harness, rival.player, made, noor)).status

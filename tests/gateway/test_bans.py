@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from gateway.ledger import queries
 from gateway.ledger.moderation import bans
 from gateway.settlement import bans as banning
+from gateway.settlement.case_decisions import has_stake
 from gateway.settlement.case_history import appeal_until_ms, message_to_player
 from gateway.settlement.settle import Decision, _decide_all, receive
 from gateway.shared_records import Change
@@ -301,3 +302,17 @@ def test_bans_in_force_come_before_any_number_that_were_lifted():
     game.ban("new", "ada", "track.b")
     found = game.books.do(bans.bans_of("ada", count=3))
     assert ["new", "kept", "lifted2"] == [each.ban_id for each in found]
+
+
+def test_a_moderator_has_a_stake_where_a_ban_takes_their_score_away_and_on_rollups():
+    """Their run comes back with the end of the ban; on a board without rollups, other boards are not theirs."""
+    game = a_game()
+    game.decide(game.play("track.a", "ada", 3, 0), *_turns["verify"])
+    alone = dataclasses.replace(game.tracks["track.b"], rollups=())
+
+    def has(board: Board) -> list[bool]:
+        return [game.books.do(has_stake(board, {who}, now_ms=NOON_MS)) for who in ("ada", "bob")]
+
+    assert [[True, False]] * 2 + [[False, False]] == [has(each) for each in (*game.tracks.values(), alone)]
+    game.ban("one", "ada")
+    assert [[True, False], [False, False]] == [has(each) for each in (game.tracks["track.a"], alone)]

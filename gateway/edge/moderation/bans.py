@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import Final
 
 from aiohttp import web
@@ -93,10 +94,11 @@ def refuse_own(moderator: Moderator, player: str) -> None:
 async def _refuse_own_boards(edge: Edge, moderator: Moderator, ban: Ban) -> None:
     """Raise `self-approval` for a ban on a board on which a player of the moderator's own has a score.
 
-    Bans decide who stands there, too; a policy may allow that.
+    Bans decide who stands there, too; a policy may allow that. A score that only a ban takes away is one.
     """
-    for own in sorted({moderator.name, *moderator.players}):
-        counting = replace(ban, player=own, lifted_at_ms=None, seen_seq=0)
+    own_players = sorted({moderator.name, *moderator.players})
+    for own, lifted_at_ms in product(own_players, (None, 0)):
+        counting = replace(ban, player=own, lifted_at_ms=lifted_at_ms, seen_seq=0)
         while page := await edge.ledger.read(bans.next_to_follow(counting), ReadKind.MODERATION):
             boards = await edge.catalogue.boards({name for _, name in page})
             if any(board.policy.moderation.own_board is OwnBoard.FORBID for board in boards.values()):
