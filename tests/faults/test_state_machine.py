@@ -46,8 +46,8 @@ T = TypeVar("T")
 
 IS_DEEP = "FAULTS_EXAMPLES" in os.environ
 EXAMPLES = {
-    "sqlite": int(os.environ.get("FAULTS_EXAMPLES", "8")),
-    "postgres": int(os.environ.get("FAULTS_EXAMPLES", "3")),
+    "sqlite": int(os.environ.get("FAULTS_EXAMPLES", "5")),
+    "postgres": int(os.environ.get("FAULTS_EXAMPLES", "2")),
 }
 STEPS = int(os.environ.get("FAULTS_STEPS", "25"))
 
