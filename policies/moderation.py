@@ -26,6 +26,21 @@ TEMPLATES: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Messages to players that every board has, unless its policy has another text under the same name."""
 
+_AGAINST, _FOR = (
+    frozenset({DecisionKind.REJECT, DecisionKind.REVOKE}),
+    frozenset({DecisionKind.APPROVE, DecisionKind.REINSTATE, DecisionKind.UNDO}),
+)
+_FITTING: Final[Mapping[str, frozenset[DecisionKind]]] = {
+    "checked": _FOR,
+    "not-accepted": _AGAINST,
+    "tools": _AGAINST,
+    "game-fault": _AGAINST,
+    "our-mistake": _FOR,
+    "video": frozenset({DecisionKind.HOLD}),
+    "how-played": frozenset({DecisionKind.HOLD}),
+}
+"""The decisions that each of these messages fits; a studio's own may fit any."""
+
 OWN_WORDS: Final = "own"
 """What a message is called that is no template: no template may have the name."""
 
@@ -103,6 +118,10 @@ class Moderation(PolicySection):
         """Return the name of the template that a message names or repeats, None if it is neither."""
         found = (name for name, text in self.all_templates.items() if message in (name, text))
         return next(found, None)
+
+    def templates_of(self, kind: DecisionKind) -> dict[str, str]:
+        """Return the text of each template that fits a kind of decision, by its name."""
+        return {name: text for name, text in self.all_templates.items() if kind in _FITTING.get(name, {kind})}
 
     @property
     def all_templates(self) -> dict[str, str]:

@@ -30,11 +30,11 @@ DAY_S = 86_400
 QUESTION = {"code": "question", "message": "how-played"}
 
 
-def govern(harness: Harness, **moderation: Any) -> None:
-    """The sprint board with this section for moderators in its policy."""
+def govern(harness: Harness, board: str = "sprint", **moderation: Any) -> None:
+    """The board with this section for moderators in its policy."""
     boards = dict(harness.edge.catalogue.of_files)
     section = {"moderation": Moderation(**moderation)}
-    boards["sprint"] = replace(boards["sprint"], policy=boards["sprint"].policy.model_copy(update=section))
+    boards[board] = replace(boards[board], policy=boards[board].policy.model_copy(update=section))
     harness.edge.catalogue.policies = Policies(boards)
 
 

@@ -277,6 +277,16 @@ async def test_M13_the_ledger_alone_gives_no_codes(harness: Harness):
     assert SecondFactors(bytes(32)).step_of(code, sealed, "noor", now_ms=now_ms) is None
 
 
+def test_M13_a_code_may_be_one_time_step_off():
+    """For a slow network or clock; one that somebody saw a minute ago is of no use."""
+    own, secret, now_ms = SecondFactors(bytes(32)), bytes(range(20)), 1_700_000_000_000
+    sealed = own.sealed(secret, "noor")
+    steps = range(-2, 3)
+    codes = [code_at(secret, now_ms + step * 30_000) for step in steps]
+    taken = [own.step_of(code, sealed, "noor", now_ms=now_ms) is not None for code in codes]
+    assert [False, True, True, True, False] == taken
+
+
 async def test_an_admin_lets_somebody_in_who_lost_everything(harness: Harness):
     """A reset ends sessions, tokens, password and second factor; the new invitation sets a password."""
     browser, _ = await with_second_factor(harness)

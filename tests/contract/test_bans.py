@@ -11,6 +11,7 @@ import pytest
 
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.moderation import bans
+from gateway.ledger.moderation.bans import Ban, is_shadow
 from gateway.ledger.seals.audit import audit
 from gateway.ledger.seals.signing_keys import PublicKeys
 from gateway.ledger.standings.history import board_as_of
@@ -77,6 +78,51 @@ class Dying:
         if self._after:
             await self._ledger.write(work)
         raise Died
+
+
+async def test_a_ban_reaches_boards_by_whole_names(store: Store):
+    """That of a family reaches its boards, and none whose name only begins like it."""
+    names = ("race", "race.a", "race-2", "race-2.a", "racer", "rac", "other")
+    async with open_in(store) as ledger:
+        for name in names:
+            await ledger.append(new_submission(name, board=name, state=State.PROMOTED))
+        for scope, expected in (
+            ("race", names[:2]),
+            ("race.a", names[1:2]),
+            ("race-2", names[2:4]),
+            ("", names),
+        ):
+            page = await ledger.read(bans.next_to_follow(a_ban("one", "ada", scope)))
+            assert (scope, expected) == (scope, tuple(board for _, board in page))
+
+
+def test_the_last_ban_that_was_lifted_decides_what_its_player_may_notice():
+    """Until all of it is back, what a shadow ban took is shown to nobody but them, and to them as ever."""
+    shadow, public = a_ban("one", "ada", is_shadow=True), a_ban("two", "ada")
+
+    def over(ban: Ban, seq: int) -> Ban:
+        return replace(ban, lifted_at_ms=NOON_MS, changed_seq=seq)
+
+    for stored, expected in (
+        ([over(shadow, 1)], True),
+        ([over(public, 1), over(shadow, 2)], True),
+        ([over(shadow, 1), over(public, 2)], False),
+        ([shadow, over(public, 2)], True),
+        ([public, over(shadow, 2)], False),
+        ([], False),
+    ):
+        assert expected is is_shadow(stored, "race")
+
+
+async def test_a_late_repeat_of_a_ban_begins_it_no_more(store: Store):
+    """Who sends it again after it was lifted reads that."""
+    async with open_in(store) as ledger:
+        ban = a_ban("one", "ada")
+        for is_new in (True, False):
+            assert is_new is (await ledger.write(begin(ban))).is_new
+        await ledger.write(lift("one", by="moderator:mara", now_ms=NOON_MS + 1))
+        late = await ledger.write(begin(ban))
+        assert (False, NOON_MS + 1) == (late.is_new, late.ban.lifted_at_ms)
 
 
 async def test_bans_that_overlap_are_lifted_in_any_order(store: Store, board: Board):

@@ -19,6 +19,7 @@ from gateway.ledger.moderation.cases import (
     case_from,
     load_case,
     queue_versions,
+    waiting_case,
 )
 from gateway.ledger.moderation.claims import (
     CLAIM_MS,
@@ -31,7 +32,15 @@ from gateway.ledger.moderation.claims import (
     renew_claim,
     skip_case,
 )
-from gateway.ledger.moderation.queue import BEGINNING, FEW, QueueFilter, free_cases, queue_page
+from gateway.ledger.moderation.queue import (
+    BEGINNING,
+    FEW,
+    HOUR_MS,
+    QueueFilter,
+    count_queue,
+    free_cases,
+    queue_page,
+)
 from gateway.ledger.queries import history_of
 from gateway.ledger.seals.case_audit import check_cases
 from gateway.settlement.case_decisions import CaseRequest, decide_on_case
@@ -86,6 +95,32 @@ async def queued(ledger: Ledger, scopes: frozenset[str] = ALL, **wanted: Any) ->
 async def offered(ledger: Ledger, claimant: Claimant, now_ms: int = NOON_MS) -> list[str]:
     reading = free_cases(ALL, QueueFilter(), claimant, BEGINNING, now_ms=now_ms)
     return [case.submission_id for case in (await ledger.read(reading)).cases]
+
+
+async def test_a_page_of_several_scopes_is_in_order_however_far_each_was_read(ledger: Ledger):
+    """A page passes over what the filters leave out, and reads one scope further than another for it."""
+    runs = (("tiny", "no"), ("tiny", "no"), ("tiny", "b"), ("other", "b"), ("tiny", "b"), ("other", "b"))
+    for at, (board, build) in enumerate(runs):
+        run = new_submission(f"s{at}", board=board, build=build, state=State.HELD, at_ms=NOON_MS + at)
+        await ledger.append(run)
+    both, wanted, place, found = frozenset({"tiny", "other"}), QueueFilter(build="b"), BEGINNING, []
+    for _ in range(4):
+        page = await ledger.read(queue_page(both, wanted, place, count=1))
+        found += [case.submission_id for case in page.cases]
+        place = page.next or place
+    assert ["s2", "s3", "s4", "s5"] == found
+
+
+async def test_each_age_takes_those_that_the_next_one_does_not(ledger: Ledger):
+    """A case that was opened exactly an hour ago is of the ages from an hour on, as it is counted."""
+    await ledger.append(new_submission("a", state=State.HELD, at_ms=NOON_MS - HOUR_MS))
+    counted = await ledger.read(count_queue(ALL, now_ms=NOON_MS))
+    assert [0, 1, 0, 0] == counted.ages
+    hour_ago = NOON_MS - HOUR_MS
+    assert ([], ["a"]) == (
+        await queued(ledger, opened_after_ms=hour_ago),
+        await queued(ledger, opened_by_ms=hour_ago),
+    )
 
 
 async def test_whoever_asks_for_the_next_case_has_few_looked_at(
@@ -236,6 +271,10 @@ async def test_what_one_skips_is_for_others_and_comes_back(ledger: Ledger):
     with pytest.raises(CaseForOthers):
         await ledger.write(claim_case("b", dan, now_ms=late))
     assert (await ledger.write(claim_case("b", CYN, now_ms=late))).cannot_tell == 2
+    await ledger.write(skip_case("b", "ana", now_ms=late))  # which takes back nothing
+    senior = CYN._replace(name="ana")
+    assert ["a"] == await offered(ledger, senior, late + SKIPPED_MS)
+    assert (await ledger.write(leave_undecided("b", CYN, now_ms=late))).cannot_tell == 3
 
 
 async def test_M05_nobody_is_offered_their_own_run_or_what_they_decided(ledger: Ledger, store: Store):
@@ -346,7 +385,7 @@ class Desk:
             del self.claims[name]
         if doing != "release":
             until_ms = self.now_ms + SKIPPED_MS if doing == "skip" else 2**62
-            self.passes[who.name, name] = until_ms
+            self.passes[who.name, name] = max(until_ms, self.passes.get((who.name, name), 0))
         if doing == "cannot tell":
             self.doubts.setdefault(name, set()).add(who.name)
 
@@ -411,7 +450,12 @@ async def test_a_case_waits_while_its_player_is_asked(ledger: Ledger, board: Boa
     await remarked(ledger, board, State.HELD, *asking, answer_by_ms=NOON_MS + MINUTE_MS)
     assert [] == await offered(ledger, BEN)
     assert ["a"] == await offered(ledger, BEN, NOON_MS + MINUTE_MS)
+    await ledger.write(claim_case("a", BEN, now_ms=NOON_MS))
     await remarked(ledger, board, State.HELD, "player", Reason.QUESTION_ANSWERED)
+    case = await ledger.read(waiting_case("a"))
+    assert case is not None
+    assert ("ben", 0) == (case.claimed_by, case.waits_until_ms)  # an answer puts nobody out who is reading
+    await ledger.write(release_case("a", "ben"))
     assert ["a"] == await offered(ledger, BEN)
     decision = Decision("a", State.PROMOTED, "replay", Reason.VERIFIED, NOON_MS, frozenset(State))
     await ledger.write(_decide_all(board, [decision]))

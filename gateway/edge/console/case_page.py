@@ -19,9 +19,10 @@ from gateway.edge.console.queue_page import QUEUE, filters_of, path_of_next
 from gateway.edge.console.settled_cases import settled_case
 from gateway.edge.console.visits import visit_of
 from gateway.edge.http.preconditions import expected_version
+from gateway.edge.http.request import moderator_anywhere
 from gateway.edge.moderation import claims, decisions
 from gateway.edge.moderation.cases import case_of, read_case, stay_in_case
-from gateway.edge.moderation.queue import claim_shown
+from gateway.edge.moderation.queue import claim_shown, queue_request_of
 from gateway.edge.moderation.surroundings import read_surroundings
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire.outcomes import CaseFile
@@ -92,7 +93,7 @@ async def show_case_page(request: web.Request) -> web.Response:
         claimed=orjson.dumps(
             {"board": board.name, **case.submission.model_dump(include={"score", "ticks", "stats"})}
         ).decode(),
-        decisions=offered_decisions(case),
+        decisions=offered_decisions(case, board.policy.moderation),
         settled=await settled_case(request),
         way=_way(request, "", **({"flow": "true"} if "flow" in request.query else {})),
     )
@@ -101,6 +102,7 @@ async def show_case_page(request: web.Request) -> web.Response:
 async def decide(request: web.Request) -> web.Response:
     """Decide a case; then open the next one, or the queue."""
     form, kind = await read_form(request), _kind_of(request)
+    queue_request_of(request, await moderator_anywhere(request, Ability.READ))  # filters are refused before
     body = {"code": form.get("code", ""), "note": form.get("note", "").strip()}
     message = form.get("message", "").strip()
     try:

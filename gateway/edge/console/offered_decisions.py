@@ -7,7 +7,8 @@ from typing import Final
 
 from gateway.edge.wire.moderation_decisions import PossibleDecision
 from gateway.edge.wire.outcomes import CaseFile
-from policies.decision_codes import DecisionKind
+from policies.decision_codes import OTHER, QUESTION, DecisionKind
+from policies.moderation import Moderation
 
 _LOOKS: Final = {
     DecisionKind.APPROVE: ("Approve", "a", "good", "Message for the player"),
@@ -24,7 +25,8 @@ _LOOKS: Final = {
 class OfferedDecision:
     """A decision as the page offers it: its path's last part, its title, key and tone, and its reasons.
 
-    `codes` has the meaning of each reason. `is_first` says that a colleague has to approve too.
+    `codes` has the meaning of each reason, and `templates` the messages that fit it. `is_first` says that a
+    colleague has to approve too.
     """
 
     name: str
@@ -33,15 +35,23 @@ class OfferedDecision:
     tone: str
     message_label: str
     codes: dict[str, str]
+    templates: dict[str, str]
     is_first: bool
 
+    def needs(self, code: str) -> str:
+        """Return the field that a reason cannot do without, "" if there is none."""
+        is_question = (self.name, code) == (DecisionKind.HOLD, QUESTION)
+        return "message" if is_question else "note" if code == OTHER else ""
 
-def offered_decisions(case: CaseFile) -> tuple[OfferedDecision, ...]:
+
+def offered_decisions(case: CaseFile, moderation: Moderation) -> tuple[OfferedDecision, ...]:
     """Return what a case allows its reader, as the page offers it."""
-    return tuple(_offered(possible, case.codes[possible.decision]) for possible in case.decisions)
+    return tuple(_offered(each, case.codes[each.decision], moderation) for each in case.decisions)
 
 
-def _offered(possible: PossibleDecision, meanings: dict[str, str]) -> OfferedDecision:
+def _offered(possible: PossibleDecision, meanings: dict[str, str], moderation: Moderation) -> OfferedDecision:
+    kind = DecisionKind(possible.decision)
     codes = {code: meanings[code] for code in possible.codes}
-    looks = _LOOKS[DecisionKind(possible.decision)]
-    return OfferedDecision(possible.decision, *looks, codes, possible.missing is not None)
+    is_first = possible.missing is not None
+    templates = moderation.templates_of(kind)
+    return OfferedDecision(possible.decision, *_LOOKS[kind], codes, templates, is_first)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from sqlalchemy import bindparam, func, or_, select, update
+from sqlalchemy import case as sql_case
 from sqlalchemy.dialects.postgresql import insert
 
 from gateway.ledger.index_pages import fetch_listed, is_listed
@@ -52,7 +53,9 @@ _PASS = Query(
     _put.on_conflict_do_update(
         index_elements=["submission_id", "moderator"],
         set_={
-            "until_ms": _put.excluded.until_ms,
+            "until_ms": sql_case(
+                (_put.excluded.until_ms > _p.until_ms, _put.excluded.until_ms), else_=_p.until_ms
+            ),
             "could_not_tell": func.coalesce(func.nullif(_put.excluded.could_not_tell, 0), _p.could_not_tell),
         },
     )

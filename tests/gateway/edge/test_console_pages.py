@@ -19,6 +19,7 @@ from gateway.edge.console.site import CONSOLE_PAGES, ConsolePage
 from gateway.ledger.moderation.account_rows import Act
 from gateway.ledger.moderation.accounts import add_account
 from policies.vocabulary import Reason, State
+from tests.attacks.test_appeals import govern
 from tests.support.desk import all_drawn, invitation_until, player_of, session_of, staff, submitted
 from tests.support.harness import Harness
 from tests.support.logins import with_password
@@ -309,6 +310,59 @@ async def test_M03_opening_a_case_from_the_queue_claims_it(harness: Harness):
     left = await ask(harness, "POST", f"/console/cases/{case}/release", jo)
     assert (303, "/console/queue") == (left.status, left.headers["Location"])
     assert "Nobody is in this case" in (await ask(harness, "GET", f"/console/cases/{case}", sam)).text
+
+
+async def test_a_filter_that_is_refused_is_refused_before_anything_is_decided(harness: Harness):
+    """As that of a board which an admin takes from somebody in mid-work."""
+    await staff(harness, ROLES)
+    session, case = (
+        await session_of(harness, "jo"),
+        await submitted(harness, await player_of(harness, "Ada"), 900),
+    )
+    page = await ask(harness, "GET", f"/console/cases/{case}", session)
+    etag = re.search(r'name="etag" value="&#34;(\d+)', page.text)[1]  # type: ignore[index]
+    form = {"etag": f'"{etag}"', "code": "plausible"}
+    for query in ("kind=no", "flow=true&kind=no"):
+        refused = await ask(harness, "POST", f"/console/cases/{case}/approve?{query}", session, form)
+        assert (422, "held") == (refused.status, await harness.state_of(case))
+
+
+async def test_what_a_decision_waits_for_is_told_where_it_led(harness: Harness):
+    """A first approval for a senior's, and a question for the player's answer; neither has anything to undo."""
+    await staff(harness, ROLES)
+    govern(harness, "arcade", four_eyes_top=10)
+    session = await session_of(harness, "jo")
+    for kind, form, told in (
+        ("approve", {"code": "plausible"}, "once a senior has approved it too"),
+        ("hold", {"code": "question", "message": "how-played"}, "The player is asked."),
+    ):
+        case = await submitted(harness, await player_of(harness, kind), 900)
+        page = await ask(harness, "GET", f"/console/cases/{case}", session)
+        etag = re.search(r'name="etag" value="&#34;(\d+)', page.text)[1]  # type: ignore[index]
+        done = await ask(
+            harness, "POST", f"/console/cases/{case}/{kind}", session, form | {"etag": f'"{etag}"'}
+        )
+        shown = await ask(harness, "GET", done.headers["Location"], session)
+        line = re.search(r'class="settled".*?</div>', shown.text, re.DOTALL)[0]  # type: ignore[index]
+        assert (True, False) == (told in line, "/undo" in line)
+
+
+async def test_nobody_is_accused_for_a_reason_that_no_one_chose(harness: Harness):
+    """To approve, the first reason is chosen; to reject, none is. Each has fitting templates, and asks for what it needs."""
+    await staff(harness, ROLES)
+    case = await submitted(harness, await player_of(harness, "Ada"), 900)
+    page = await ask(harness, "GET", f"/console/cases/{case}", await session_of(harness, "jo"))
+    for kind, chosen, fits, does_not in (
+        ("approve", ["plausible"], "our-mistake", "tools"),
+        ("reject", [], "not-accepted", "our-mistake"),
+        ("hold", ["question"], "video", "checked"),
+    ):
+        panel = re.search(rf'data-decision="{kind}".*?</details>', page.text, re.DOTALL)[0]  # type: ignore[index]
+        assert chosen == re.findall(r'name="code" value="([\w-]+)" required checked', panel)
+        assert (True, False) == (f'<option value="{fits}"' in panel, f'<option value="{does_not}"' in panel)
+        needs = dict(re.findall(r'value="([\w-]+)" required[^>]* data-needs="(\w+)"', panel))
+        assert needs == ({"question": "message"} if kind == "hold" else {"other": "note"})
+        assert (kind == "hold") is bool(re.search(r'name="message"[^>]* required', panel))
 
 
 def _claimed_by(text: str) -> str:

@@ -134,6 +134,8 @@ const onChange = (event) => {
     text.value = choice.selectedOptions[0].dataset.text ?? "";
   }
   if (choice.matches?.("[data-sends]")) choice.form.requestSubmit();
+  if (choice.matches?.("[data-decision] input[name=code]"))
+    for (const name of ["note", "message"]) choice.form.elements[name].required = choice.dataset.needs === name;
 };
 
 const fill = (button) => {
