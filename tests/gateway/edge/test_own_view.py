@@ -161,10 +161,12 @@ def test_the_banned_see_what_they_would_and_others_see_them_nowhere(
     day: int,
     later: bool,
 ):
-    """With a run that is verified under the ban too; in windows of each kind, for all rules of order."""
+    """In windows of each kind, for all rules of order; with a run under the ban, and somebody who is banned openly."""
     operator, tie_break = rule
     board = tracks(operator, order, tie_break)
     banned, twin, without = played(board, runs), played(board, runs), played(board, runs, absent=OWN)
+    for game in (banned, twin, without) if later else ():
+        asyncio.run(game.bench.ban(a_ban("other", "abe")))
     asyncio.run(banned.bench.ban(a_ban("one", OWN, is_shadow=True)))
     for game in (banned, twin) if later else ():
         game.decide(game.play("track.a", OWN, 1, 0), *_turns["verify"])
