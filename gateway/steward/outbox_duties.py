@@ -31,6 +31,9 @@ from validators.verification_priority import HARMS, UNASSESSED
 BOARDS_AT_ONCE: Final = 8
 """Boards whose settled changes are shown at once: a board whose Redis is away delays few others."""
 
+CHANGES_AT_ONCE: Final = 32
+"""Changes of a board that are shown and struck together, so that one late answer undoes no more."""
+
 
 class OutboxDuties:
     """Work in the outbox that a steward does itself. Its methods raise LedgerUnavailable."""
@@ -81,19 +84,24 @@ class OutboxDuties:
 
     async def _project_on(self, board: Board, rows: Sequence[OutboxRow], *, is_full: bool) -> int:
         """Show a board's changes and return how many; put them off if they fail and filled the slice."""
+        shown = 0
         try:
-            changes = await self._ledger.read(self._changes_of(rows))
-            if await project(self._ledger, self._index, board, changes):
+            for at in range(0, len(rows), CHANGES_AT_ONCE):
+                changes = await self._ledger.read(self._changes_of(rows[at : at + CHANGES_AT_ONCE]))
+                if not await project(self._ledger, self._index, board, changes):
+                    self._failures.note("project", board.name, IndexUnavailable())
+                    break
+                shown += len(changes)
+            else:
                 self._failures.clear("project", board.name)
-                return len(changes)
-            self._failures.note("project", board.name, IndexUnavailable())
+                return shown
         except (LedgerUnavailable, LeaseLost):
             raise
         except Exception as error:  # noqa: BLE001 - a board's failure must not stop the others
             self._failures.note("project", board.name, error)
         if is_full:  # otherwise the same rows would fill every slice, and other boards never have their turn
             await self._ledger.write(work.postpone(rows, until_ms=self._clock() + PROJECT_AFTER_MS))
-        return 0
+        return shown
 
     def _changes_of(self, rows: Sequence[OutboxRow]) -> Operation[list[Change]]:
         """Return each row's player and submission as they are now, in one read."""
