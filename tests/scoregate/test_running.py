@@ -176,7 +176,7 @@ def test_N07_a_part_that_cannot_be_noted_runs_all_the_same(tmp_path: Path):
     with noted(other, "steward", "redis://:secret@a/0"):
         [file] = (other / FOLDER).iterdir()
         assert file.name.startswith(f"steward-{os.getpid()}-")
-        facts = {"part": "steward", "since_ms": run_files.BEGAN_MS, "redis": "redis://***@a/0"}
+        facts = {"part": "steward", "since_ms": run_files.BEGAN_MS, "redis": "redis://***@a/0", "bind": None}
         assert facts == json.loads(file.read_text())
         assert 0o600 == file.stat().st_mode & 0o777
     assert [] == list((other / FOLDER).iterdir())

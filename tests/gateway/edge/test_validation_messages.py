@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from inspect import getmembers, isclass
+from pkgutil import iter_modules
 from typing import Any
 
 import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError, create_model
 
+from gateway.edge import wire
 from gateway.edge.http.request import parse_body, schema_violation
 from gateway.edge.http.validation_messages import PATTERNS, first_fault
 from gateway.edge.problems import Problem, ProblemType
-from gateway.edge.wire import board_bodies, bodies
+from gateway.edge.wire import bodies
 
 SCORE = {"score": 1, "ticks": 1}
 MEMBER = {"operation": "o", "player": "p"}
@@ -134,7 +137,8 @@ def patterns(schema: Any) -> Iterator[str]:
 
 def test_every_form_of_a_text_has_its_words():
     """Each pattern of a body is described; a regular expression would be told to nobody."""
-    classes = [each for module in (bodies, board_bodies) for _, each in getmembers(module, isclass)]
+    modules = [import_module(f"{wire.__name__}.{module.name}") for module in iter_modules(wire.__path__)]
+    classes = {each for module in modules for _, each in getmembers(module, isclass)}
     models = [model for model in classes if issubclass(model, bodies.Body)]
     used = {pattern for model in models for pattern in patterns(model.model_json_schema())}
     assert PATTERNS.keys() == used
