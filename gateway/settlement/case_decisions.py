@@ -13,6 +13,7 @@ from gateway.ledger.index_pages import fetch_listed, is_listed, standings_of
 from gateway.ledger.judgement.promotion_impact import impact_in
 from gateway.ledger.moderation.bans import ban_in_force
 from gateway.ledger.moderation.cases import CaseKind, StoredCase, load_case
+from gateway.ledger.players.joins import is_joined
 from gateway.ledger.records import StoredSubmission
 from gateway.ledger.schema import BANNED, is_in, submissions
 from gateway.ledger.transaction import Operation, Query, Transaction
@@ -37,7 +38,7 @@ from gateway.settlement.settle import (
     project,
 )
 from gateway.shared_records import Change
-from policies.choices import Operator
+from policies.choices import Joins, Operator
 from policies.errors import CaseClaimed, CaseOvertaken, NotTheirs, SeniorNeeded, StateConflict
 from policies.loader import Board
 from policies.moderation import OwnBoard
@@ -258,7 +259,15 @@ async def _with_four_eyes(
 
 
 async def _adds_up_later(tx: Transaction, board: Board, submission: StoredSubmission) -> bool:
-    """Return whether a run adds to others once a ban has ended; until then nobody sees how far."""
-    if board.policy.operator not in (Operator.SUM, Operator.COUNT):
+    """Return whether a run adds to others that do not stand yet, so that nobody sees how far.
+
+    They stand once a ban has ended and all have followed, or once their player has joined.
+    """
+    player, policy = submission.player, board.policy
+    if policy.operator not in (Operator.SUM, Operator.COUNT):
         return False
-    return await ban_in_force(tx, submission.player, submission.board) is not None
+    if policy.joins is Joins.REQUIRED and not await is_joined(tx, board.name, player):
+        return True
+    if await ban_in_force(tx, player, board.name) is not None:
+        return True
+    return bool(await fetch_listed(tx, _BANNED_OF_LISTED, [player], board=board.name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from typing import Any
 
 import pytest
@@ -13,11 +14,15 @@ from gateway.ledger import queries
 from gateway.ledger.moderation import bans
 from gateway.ledger.moderation.batches import Batch, BatchState
 from gateway.settlement import bans as banning
-from gateway.settlement.case_decisions import CaseRequest, DecidedCase, decide_on_case
+from gateway.settlement.case_decisions import CaseRequest, DecidedCase, decide_on_case, permitted_decisions
+from gateway.settlement.joins import set_joined
 from gateway.settlement.settle import Decision
 from gateway.settlement.undoing import inverse_of
+from policies.choices import Joins
 from policies.decision_codes import DecisionKind
 from policies.errors import StateConflict
+from policies.loader import Board
+from policies.moderation import Moderation
 from policies.vocabulary import Reason, State
 from tests.gateway.test_bans import SCOPES, TRACKS, WHO, Game, covered, family
 from tests.support.batching import Desk, a_batch
@@ -156,3 +161,35 @@ def test_decisions_under_bans_hold_after_them_as_if_there_had_been_none(
     for ban_id in data.draw(st.permutations(sorted(in_force))):
         banned.unban(ban_id)
     assert free.all_that_stands() == banned.all_that_stands()
+
+
+def test_what_adds_to_runs_that_do_not_stand_yet_needs_two_moderators():
+    """Under a ban, after it until they have followed, and of a player who left; else as far as it enters the top."""
+    tracks = family("sum", "descending", ties=False)
+    policy = tracks["track.a"].policy
+    policy = policy.model_copy(update={"moderation": Moderation(four_eyes_top=1)})
+    board = dataclasses.replace(tracks["track.a"], policy=policy)
+    members = dataclasses.replace(board, policy=policy.model_copy(update={"joins": Joins.REQUIRED}))
+    game = Game({**tracks, "track.a": board})
+    for player, score in (("zoe", 50), ("ada", 20)):
+        game.decide(game.play("track.a", player, score, 0), State.PENDING, State.PROMOTED, Reason.VERIFIED)
+    run = game.play("track.a", "ada", 20, 0)
+    game.decide(run, State.PENDING, State.HELD, Reason.ANOMALY_PLAYER)
+
+    def needs_two(on: Board) -> bool:
+        made = Decision(
+            run, State.PROMOTED, "moderator:mara", Reason.APPROVED, NOON_MS, frozenset({State.HELD})
+        )
+        [decision] = game.books.do(permitted_decisions(on, [CaseRequest(made)]))
+        assert isinstance(decision, Decision)
+        return decision.reason is Reason.APPROVED_ONCE
+
+    assert [False, True] == [needs_two(on) for on in (board, members)]
+    game.books.do(set_joined(members, "ada", joins_now=True, actor="ada", now_ms=NOON_MS))
+    assert not needs_two(members)
+    game.ban("one", "ada")
+    assert needs_two(board)
+    game.books.do(banning.lift("one", by="moderator:mia", now_ms=NOON_MS))
+    assert needs_two(board)
+    game.unban("one")
+    assert not needs_two(board)
