@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from gateway.ledger import queries
 from gateway.runtime.clock import rfc3339
+from policies.loader import Policies
 from policies.moderation import OwnBoard
 from tests.attacks.test_appeals import govern
 from tests.attacks.test_moderation import decide, decide_on
@@ -221,7 +223,7 @@ async def test_two_moderators_ban_and_unban_at_once(harness: Harness):
 
 
 async def test_M05_nobody_bans_on_a_board_where_they_have_a_score(harness: Harness):
-    """A ban decides who stands there, too; elsewhere, and where the policy allows it, they may."""
+    """Nor where they stand on its rollup. A ban decides who stands there, too; elsewhere, and where the policy allows it, they may."""
     own, rival = await a_held_run(harness), await a_held_run(harness)
     assert [200, 200] == [(await approve(harness, run)).status for run in (own, rival)]
     made = (await ban(harness, rival.player, board="sprint")).body["ban"]
@@ -230,8 +232,14 @@ async def test_M05_nobody_bans_on_a_board_where_they_have_a_score(harness: Harne
         answer = await ban(harness, rival.player, noor, operation=f"b{number}", **scope)
         assert (403, "self-approval") == (answer.status, answer.problem), scope
     assert 403 == (await unban(harness, rival.player, made, noor)).status
-    await ban(harness, own.player, operation="own")
+    kept = (await ban(harness, own.player, operation="own")).body["ban"]
     assert 403 == (await unban(harness, rival.player, made, noor)).status
+    assert 403 == (await ban(harness, rival.player, noor, operation="all")).status
+    await unban(harness, own.player, kept)
     assert 201 == (await ban(harness, rival.player, noor, operation="elsewhere", board="vault")).status
+    files = dict(harness.edge.catalogue.of_files)
+    rolled_up = replace(files["vault"], rollups=(files["sprint"],))  # as if it was one of it
+    harness.edge.catalogue.policies = Policies({**files, "vault": rolled_up})
+    assert 403 == (await ban(harness, rival.player, noor, operation="rolled", board="vault")).status
     govern(harness, own_board=OwnBoard.ALLOW)
     assert 200 == (await unban(harness, rival.player, made, noor)).status

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Final
@@ -22,7 +23,9 @@ from gateway.ledger.reads import ReadKind
 from gateway.runtime.clock import fault_of_rfc3339, parse_rfc3339, rfc3339
 from gateway.runtime.telemetry import Event, logger
 from gateway.settlement.bans import BanFollower, ban_id_of, begin, lift
+from gateway.settlement.case_decisions import has_stake
 from policies.choices import Writes
+from policies.loader import Board
 from policies.moderation import OwnBoard
 
 BAN_BODY: Final = 16_384
@@ -92,19 +95,39 @@ def refuse_own(moderator: Moderator, player: str) -> None:
 
 
 async def _refuse_own_boards(edge: Edge, moderator: Moderator, ban: Ban) -> None:
-    """Raise `self-approval` for a ban on a board on which a player of the moderator's own has a score.
+    """Raise `self-approval` for a ban on a board on which a player of the moderator's own has a stake.
 
-    Bans decide who stands there, too; a policy may allow that. A score that only a ban takes away is one.
+    Bans decide who stands there, too; a policy may allow that.
     """
     own_players = sorted({moderator.name, *moderator.players})
-    for own, lifted_at_ms in product(own_players, (None, 0)):
-        counting = replace(ban, player=own, lifted_at_ms=lifted_at_ms, seen_seq=0)
+    board = await edge.catalogue.board(ban.scope)
+    if board is None:
+        is_own = await _has_score_in_scope(edge, own_players, ban)
+    else:
+        stake = has_stake(board, own_players, now_ms=edge.clock())
+        is_own = _forbids(board) and await edge.ledger.read(stake, ReadKind.MODERATION)
+    if is_own:
+        detail = "you cannot decide on a board on which you have a score yourself"
+        raise Problem(ProblemType.SELF_APPROVAL, detail)
+
+
+async def _has_score_in_scope(edge: Edge, players: Sequence[str], ban: Ban) -> bool:
+    """Return whether one of these has a score on a board in scope where that forbids to decide.
+
+    A score that only a ban takes away is one. Who stands on a rollup has one on its family.
+    """
+    for player, lifted_at_ms in product(players, (None, 0)):
+        counting = replace(ban, player=player, lifted_at_ms=lifted_at_ms, seen_seq=0)
         while page := await edge.ledger.read(bans.next_to_follow(counting), ReadKind.MODERATION):
             boards = await edge.catalogue.boards({name for _, name in page})
-            if any(board.policy.moderation.own_board is OwnBoard.FORBID for board in boards.values()):
-                detail = "you cannot decide on a board on which you have a score yourself"
-                raise Problem(ProblemType.SELF_APPROVAL, detail)
+            if any(map(_forbids, boards.values())):
+                return True
             counting = replace(counting, seen_seq=page[-1][0])
+    return False
+
+
+def _forbids(board: Board) -> bool:
+    return board.policy.moderation.own_board is OwnBoard.FORBID
 
 
 async def _check_scope(edge: Edge, new: NewBan) -> None:
