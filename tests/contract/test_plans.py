@@ -173,6 +173,16 @@ async def test_F01_no_statement_scans_on_postgres_and_none_is_meant_in_vain(post
     assert set() == {(name, each) for name, (faults, _) in MEANT.items() for each in faults.split()} - seen
 
 
+async def test_F01_no_log_without_statistics_is_walked_from_its_end(postgres_server: PostgresServer):
+    """For the newest event of one submission: the key goes there without a sort, and may pass all events on its way."""
+    async with postgres_server.database() as name:
+        connection = await asyncpg.connect(postgres_server.url(name))
+        try:
+            assert [] == await plans.walks_from_the_end(connection)
+        finally:
+            await connection.close()
+
+
 def test_F01_what_walks_a_span_of_the_log_has_both_its_ends():
     """However few rows match, no read walks further than its span: an end is bound, and no count of rows alone."""
     known = plans.statements()

@@ -240,6 +240,23 @@ async def faults_of_postgres(connection: Any) -> dict[str, set[str]]:
     return found
 
 
+async def walks_from_the_end(connection: Any) -> list[str]:
+    """The statements that look for the greatest number of few rows from the end of their table."""
+    await connection.execute("SET plan_cache_mode = force_custom_plan")
+    found = []
+    for number, (name, query) in enumerate(statements().items()):
+        text, parameters, _ = query.postgres
+        if not re.search(r"\bmax\(", text, re.IGNORECASE):
+            continue
+        values = ", ".join(_given(text, at, each) for at, each in enumerate(parameters, start=1))
+        await connection.execute(f"PREPARE w{number} AS {text}")
+        given = f"({values})" if values else ""
+        plan = "\n".join(line for (line,) in await connection.fetch(f"EXPLAIN EXECUTE w{number}{given}"))
+        if re.search(r"Backward.*\n(\s+Index Cond.*\n)?\s+Filter:", plan):
+            found.append(name)
+    return found
+
+
 _MONTH: Final = re.compile(r"events_\d{6}")
 
 LIMITS: Final = frozenset({"count", "first", "most", "skipped"})

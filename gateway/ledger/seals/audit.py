@@ -40,14 +40,17 @@ class AuditReport:
 _s = submissions.c
 _first, _last = events.alias("first_event"), events.alias("last_event")
 _newest = (
-    select(func.max(events.c.seq))
+    select(func.max(events.c.seq + literal_column("0")))
     .where(
         events.c.submission_id == _s.submission_id,
         events.c.reason.not_in([literal_column(f"'{reason.value}'") for reason in sorted(REMARKS)]),
     )
     .scalar_subquery()
 )
-"""The newest event that is no remark: it says how the submission stands."""
+"""The newest event that is no remark: it says how the submission stands.
+
+Of the number itself, a database without statistics would look for the greatest from the log's end.
+"""
 _STATES = Query(
     select(
         _s.seq,
