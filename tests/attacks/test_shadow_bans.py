@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.edge.reads.read_budget import OWN_VIEW_US, ReadBudgets
+from gateway.ledger.standings import banned_folds
 from gateway.runtime.clock import rfc3339
 from gateway.runtime.settings import Settings
 from gateway.settlement.bans import BanFollower, begin
@@ -356,6 +357,11 @@ async def test_a_shadow_banned_player_pays_for_the_view_of_their_own(
             costs.append((charged[0], len(own_views)))
     before, public, after, still_public = costs
     assert (before, (before[0], 1), before) == (public, after, still_public)
+    monkeypatch.setattr(banned_folds, "RUNS_LIMIT", 0)
+    charged.clear()
+    page = await harness.get(f"{BOARD}/entries?window=daily", token)
+    assert own not in page.raw.decode()
+    assert any(cost >= OWN_VIEW_US for cost in charged)
 
 
 async def test_a_shadow_banned_player_stays_in_archived_windows_to_themselves(harness: Harness):

@@ -64,7 +64,8 @@ async def with_heartbeats(
             events = upcoming.result()
             if events is None:
                 return
-            yield await without_own(edge, board, listener, events)
+            if told := await without_own(edge, board, listener, events):
+                yield told
             upcoming = asyncio.ensure_future(anext(feed.events, None))
     finally:
         upcoming.cancel()

@@ -41,6 +41,8 @@ async def archive_for(request: web.Request, board: Board, window: str) -> Archiv
         return archive
     ranking, fold = found
     charge_own_view(request, folds=1, runs=fold.runs)
+    if fold.standing is None:
+        return archive
     return OwnArchive(edge, board, window, ranking, own_entry(ranking, fold.standing))
 
 

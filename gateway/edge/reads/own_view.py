@@ -104,8 +104,10 @@ async def reader_for(request: web.Request, board: Board, window: str) -> BoardRe
     return reader_with(reader, own)
 
 
-def reader_with(reader: BoardReader, own: OwnStanding) -> OwnReader:
+def reader_with(reader: BoardReader, own: OwnStanding) -> BoardReader:
     """Return a reader of a current window with a standing in place of the one that everybody sees, if any."""
+    if own.standing is None:
+        return reader
     ranking = reader.index.ranking
     entry = own_entry(ranking, own.standing)
     if own.public is None:
@@ -162,7 +164,7 @@ async def _own(edge: Edge, board: Board, window: str, player: str) -> OwnStandin
         if board.policy.rollup is None:
             work = standing_without_bans(board.ranking, player, span)
             fold = await edge.ledger.read(work, ReadKind.PLAYERS)
-            return OwnStanding(fold.standing, None, runs=fold.runs) if fold else None
+            return OwnStanding(fold.standing, runs=fold.runs)
         family = edge.catalogue.families[board.policy.rollup.family]
         hides = partial(edge.banned.is_shadow_banned, player)
         folded = rollup_without_bans(board.ranking, family.ranking_of, player, span, hides=hides)

@@ -18,7 +18,7 @@ def archived_without_bans(
 ) -> Operation[tuple[Ranking, FoldWithoutBans] | None]:
     """Fold what only bans revoke of a player in an archived window, by the policy that it was frozen under.
 
-    None if there is nothing, and while the window's revision still has the player.
+    None while the window's revision still has the player.
     """
 
     async def work(tx: Transaction) -> tuple[Ranking, FoldWithoutBans] | None:
@@ -28,7 +28,7 @@ def archived_without_bans(
         ranking = ranking_of(page.window, today)
         with suppress(ValueError):  # of a kind of window that the board kept once
             fold = await standing_without_bans(ranking, player, window_named(ranking.policy, window))(tx)
-            return (ranking, fold) if fold else None
+            return ranking, fold
         return None
 
     return work

@@ -282,9 +282,9 @@ def standings_without_bans(player: str, wanted: Sequence[RankRequest]) -> Operat
         for request in wanted:
             span = window_named(request.ranking.policy, request.window)
             fold = await standing_without_bans(request.ranking, player, span)(tx)
-            if fold is None:
+            runs += fold.runs
+            if (standing := fold.standing) is None:
                 continue
-            standing, runs = fold.standing, runs + fold.runs
             place = BoardPlace(standing.order, standing.member)
             window = RankedWindow(tx, request.ranking, request.window)
             total, rank = await window.total() + 1, await window.rank(place, request.kind)

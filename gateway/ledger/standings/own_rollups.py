@@ -23,13 +23,13 @@ BOARDS_LIMIT: Final = 100
 
 
 class OwnStanding(NamedTuple):
-    """A standing without bans, and the one that everybody sees now; None if they see none.
+    """A standing without bans, None for none, and the one that everybody sees now; None if they see none.
 
     It took so many folds, which read so many runs.
     """
 
-    standing: Standing
-    public: Standing | None
+    standing: Standing | None
+    public: Standing | None = None
     folds: int = 1
     runs: int = 1
 
@@ -41,27 +41,27 @@ def rollup_without_bans(
     window: Window,
     *,
     hides: Callable[[str], bool],
-) -> Operation[OwnStanding | None]:
-    """Fold the player's shares with what bans revoke on boards that `hides` names; None for no such share.
+) -> Operation[OwnStanding]:
+    """Fold the player's shares with what bans revoke on boards that `hides` names, if there is such a share.
 
     Points are those for the player's own rank there; everybody else keeps theirs.
     """
     family = rollup_of(rollup).family
 
-    async def work(tx: Transaction) -> OwnStanding | None:
+    async def work(tx: Transaction) -> OwnStanding:
         banned = await banned_boards(player, family, after="", count=BOARDS_LIMIT + 1)(tx)
         if len(banned) > BOARDS_LIMIT:
-            return None
+            return OwnStanding(None)
         shares: list[ReachedScore] = []
         runs = 0
         for ranking in map(ranking_of, filter(hides, banned)):
             span = window_named(ranking.policy, window.name)
             fold = await standing_without_bans(ranking, player, span)(tx)
-            if fold is not None and (share := await _share(tx, rollup, ranking, fold.standing)):
+            runs += fold.runs
+            if fold.standing and (share := await _share(tx, rollup, ranking, fold.standing)):
                 shares.append(share)
-                runs += fold.runs
         if not shares:
-            return None
+            return OwnStanding(None, folds=len(banned), runs=runs)
         if (stands := await fold_shares(tx, rollup, window.name, player)) is not None:
             shares.append(stands)
         slot = await read_slot(tx, rollup, window.name, player)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import tempfile
+from collections.abc import AsyncIterator
 from functools import lru_cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from redis.asyncio import Redis
+from sqlalchemy import select
 
+from gateway.edge.live.heartbeats import with_heartbeats
 from gateway.edge.live.own_events import without_own
 from gateway.edge.reads.board_reader import IS_AWAY, BoardReader
 from gateway.edge.reads.own_reader import OwnReader, own_entry
@@ -23,17 +26,20 @@ from gateway.index.board_index import BoardIndex, Cut, Page
 from gateway.index.changes import RankedPlace, StandingChange
 from gateway.index.feed.events import EventKind, FeedEvent
 from gateway.ledger.reads import ReadKind
+from gateway.ledger.schema import submissions
 from gateway.ledger.standings import banned_folds
 from gateway.ledger.standings.banned_folds import standing_without_bans
 from gateway.ledger.standings.distribution import distribution_of
 from gateway.ledger.standings.own_rollups import OwnStanding, rollup_without_bans
 from gateway.ledger.standings.rollup_moves import borders_of
 from gateway.ledger.standings.rollup_points import changes_due
+from gateway.ledger.transaction import Query, Transaction
 from gateway.settlement.banned_players import BannedPlayers
 from gateway.settlement.rollups import follow_change
 from gateway.shared_records import ScoreDistribution
 from policies.choices import RankKind, WindowKind
 from policies.loader import Board
+from policies.vocabulary import SCORE_LIMIT
 from policies.windows import window_at, window_named
 from tests.gateway.test_bans import DAY_MS, SCOPES, TRACKS, Game, _turns, a_rollup, family
 from tests.support import boards
@@ -88,8 +94,8 @@ def reader_of(game: Game, own: str = "", window: str = "") -> BoardReader:
     reader = BoardReader(BoardIndex(Redis(), board.ranking), game.books)  # type: ignore[arg-type]
     if own:
         work = standing_without_bans(board.ranking, own, window_named(board.policy, window))
-        if fold := game.books.do(work):
-            return OwnReader.of(reader, own_entry(board.ranking, fold.standing))
+        if standing := game.books.do(work).standing:
+            return OwnReader.of(reader, own_entry(board.ranking, standing))
     return reader
 
 
@@ -185,19 +191,53 @@ def test_an_own_view_reads_few_runs_and_never_more_than_its_limit(monkeypatch: p
     """For all time the best alone; a day's, and what a sum is of, up to a limit. Beyond it there is no own view."""
     runs = [(OWN, score, 0, 0) for score in range(4)]
 
-    def read(operator: str, kind: WindowKind) -> int | None:
+    def read(operator: str, kind: WindowKind) -> tuple[bool, int]:
         board = tracks(operator, "descending", "first")
         game = played(board, runs)
         asyncio.run(game.bench.ban(a_ban("one", OWN, is_shadow=True)))
         window = window_at(board["track.a"].policy, kind, NOON_MS)
         fold = game.books.do(standing_without_bans(board["track.a"].ranking, OWN, window))
-        return fold.runs if fold else None
+        return fold.standing is not None, fold.runs
 
     wanted = {("best", WindowKind.ALLTIME): 2, ("best", WindowKind.DAILY): 5, ("sum", WindowKind.ALLTIME): 4}
     wanted[("latest", WindowKind.ALLTIME)] = 1
-    assert wanted == {case: read(*case) for case in wanted}
+    assert {case: (True, runs) for case, runs in wanted.items()} == {case: read(*case) for case in wanted}
     monkeypatch.setattr(banned_folds, "RUNS_LIMIT", 3)
-    assert [2, None, None, 1] == [read(*case) for case in wanted]
+    assert [(True, 2), (False, 4), (False, 4), (True, 1)] == [read(*case) for case in wanted]
+
+
+@pytest.mark.parametrize("operator", ["best", "latest", "count"])
+def test_an_own_view_of_scores_that_sqlite_cannot_sum(operator: str):
+    """The largest score, a thousand times and more: nobody sums them on boards that do not."""
+    board = tracks(operator, "descending", "first")
+    game = played(board, [(OWN, 1, 0, 0)])
+    asyncio.run(game.bench.ban(a_ban("one", OWN, is_shadow=True)))
+    runs, scores = 1_100, submissions.c.score.name
+
+    async def repeat(tx: Transaction) -> None:
+        [row] = await tx.rows(Query(select(submissions)))
+        facts = dict(zip(submissions.columns.keys(), row, strict=True)) | {scores: SCORE_LIMIT}
+        for number in range(1, runs):
+            facts |= {"seq": 1000 + number, "submission_id": f"again{number}"}
+            await tx.insert(submissions, [tuple(facts.values())])
+
+    game.books.do(repeat)
+    for kind in (WindowKind.ALLTIME, WindowKind.DAILY):
+        window = window_at(board["track.a"].policy, kind, NOON_MS)
+        standing = game.books.do(standing_without_bans(board["track.a"].ranking, OWN, window)).standing
+        assert standing.score == (runs if operator == "count" else SCORE_LIMIT)
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_tie_fields_of_the_first_equal_runs_decide(limit: int, monkeypatch: pytest.MonkeyPatch):
+    """Each row is read whole, so there is a limit."""
+    board = tracks("best", "descending", "fields")
+    game = played(board, [(OWN, 1, 0, 0), (OWN, 1, 0, 1)])
+    asyncio.run(game.bench.ban(a_ban("one", OWN, is_shadow=True)))
+    monkeypatch.setattr(banned_folds, "TIED_LIMIT", limit)
+    window = window_at(board["track.a"].policy, WindowKind.ALLTIME, NOON_MS)
+    fold = game.books.do(standing_without_bans(board["track.a"].ranking, OWN, window))
+    assert (f"run{limit - 1}", 1 + limit) == (fold.standing.submission_id, fold.runs)
 
 
 def test_a_feed_asks_whether_its_listener_is_banned_before_it_tells_that_they_are_gone():
@@ -210,6 +250,17 @@ def test_a_feed_asks_whether_its_listener_is_banned_before_it_tells_that_they_ar
     board = game.tracks["track.a"]
     told = {who: asyncio.run(without_own(edge, board, who, events)) for who in ("", "bob", OWN)}
     assert {"": events, "bob": events, OWN: events[1:]} == told
+
+    async def batches(who: str) -> list[list[FeedEvent]]:
+        async def each() -> AsyncIterator[list[FeedEvent]]:
+            for event in events:
+                yield [event]
+
+        feed: Any = SimpleNamespace(events=each())
+        return [batch async for batch in with_heartbeats(edge, board, feed, listener=who)]
+
+    # Not even a heartbeat, which comes only where nothing happened for a while.
+    assert [[events[1:]], [events[:1], events[1:]]] == [asyncio.run(batches(who)) for who in (OWN, "bob")]
 
 
 ROLLUP_RUNS = st.lists(
@@ -232,8 +283,8 @@ def reader_of_rollup(game: Game, rollup: Board, window: str, scope: str | None =
     return reader if own is None else reader_with(reader, own)
 
 
-def own_of(game: Game, rollup: Board, window: str, scope: str) -> OwnStanding | None:
-    found: OwnStanding | None = game.books.do(
+def own_of(game: Game, rollup: Board, window: str, scope: str) -> OwnStanding:
+    found: OwnStanding = game.books.do(
         rollup_without_bans(
             rollup.ranking,
             lambda name: game.tracks[name].ranking,
@@ -274,6 +325,16 @@ def test_on_rollups_the_banned_see_what_they_would(
     assert asyncio.run(figures(own, window)) == asyncio.run(figures(free, window))
 
 
+def test_a_look_at_a_rollup_that_finds_nothing_says_what_it_cost():
+    """It folded each board that the ban reaches, for the window of a season in which nobody played."""
+    tracks = family("best", "descending", ties=False)
+    game = played_in_family(tracks, [(track, OWN, 1, 0) for track in TRACKS])
+    asyncio.run(game.bench.ban(a_ban("one", OWN, is_shadow=True)))
+    [rollup] = [each for each in tracks["track.a"].rollups if each.name == "all-sum"]
+    later = window_at(rollup.policy, WindowKind.SEASON, NOON_MS + 100 * DAY_MS).name
+    assert OwnStanding(None, None, folds=2, runs=0) == own_of(game, rollup, later, "")
+
+
 @pytest.mark.parametrize(
     "given", [{"points": [9, 4, 1]}, {"percentiles": [{"at": 82, "points": 5}, {"at": 20, "points": 2}]}]
 )
@@ -295,5 +356,5 @@ def test_on_rollups_of_points_the_banned_have_those_of_their_own_rank(given: dic
                 game.books.do(follow_change(rollup, ranking, change, wanted, at_ms=NOON_MS))
     own = own_of(banned, rollup, "alltime", "track.a")
     [score] = [row[3] for row in twin.standings() if row[:3] == ("all-points", "alltime", OWN)]
-    assert own is not None
+    assert own.standing is not None
     assert own.standing.score == score > (own.public.score if own.public and own.public.score else 0)
