@@ -195,7 +195,9 @@ async def answer_as_theirs(
         return SeniorNeeded(_FOR_SENIORS)
     if case.is_taken_from(moderator, now_ms=at_ms):
         return CaseClaimed(f"`{case.claimed_by}` is in the case")
-    return await _with_four_eyes(tx, board, submission, request, history)
+    stored = await queries.load_submission(tx, case.submission_id)  # not to be added to what has it already
+    assert stored is not None
+    return await _with_four_eyes(tx, board, stored, request, history)
 
 
 async def _not_theirs(

@@ -204,6 +204,25 @@ def test_a_check_has_the_ranks_and_the_harm_of_the_case(operator: Operator, othe
     assert before == told()
 
 
+async def test_a_check_needs_two_moderators_where_its_case_would():
+    """On a board that sums, a run that counts is not added once more to its player's sum, though a newer one made it."""
+    desk = Desk(board=board_of(Operator.SUM, SortOrder.DESCENDING))
+    for name, player, score in (("other", "zoe", 500), ("run", "ada", 200), ("newer", "ada", 200)):
+        desk.append([new_submission(name, player=player, score=score, state=State.HELD, at_ms=desk.now_ms)])
+        desk.decide_as("mara", name, "approve")
+        desk.now_ms += 1_000
+    assert "run" in await desk.a_day_later()
+
+    def needed(top: int) -> list[Reason]:
+        moderation = Moderation(four_eyes_top=top)
+        board = replace(desk.board, policy=desk.board.policy.model_copy(update={"moderation": moderation}))
+        asked = desk.asked("run", "approve", "noor", desk.version("run"))
+        answers = desk.do(permitted_answers(board, [asked]))
+        return [answer.reason for answer in answers if isinstance(answer, Decision)]
+
+    assert [[Reason.APPROVED], [Reason.APPROVED_ONCE]] == [needed(top) for top in (1, 2)]
+
+
 def undone(desk: Desk) -> None:
     desk.undo("run")
 
