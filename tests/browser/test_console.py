@@ -196,6 +196,13 @@ async def test_without_scripts_every_form_still_works(desk: Desk, sits: Any):
     await page.click("[data-decision=approve] form button")
     await page.wait_for_url(f"**/console/queue?settled={case}")
     assert "promoted" == await desk.harness.state_of(case)
+    counts = await desk.case("Rue", 1_130, state=State.PROMOTED)
+    await page.goto(f"/console/cases/{counts}")
+    await page.click("[data-decision=hold] summary")
+    await page.check("[data-decision=hold] [value=second-look]")
+    await page.click("[data-decision=hold] form button")
+    await expect(page.locator("[aria-labelledby=decide-title] header")).to_contain_text("Held")
+    assert "held" == await desk.harness.state_of(counts)
 
 
 FORGED = [
@@ -397,6 +404,11 @@ async def test_keys_leave_writing_and_the_browser_alone(desk: Desk, sits: Any):
     await expect(page.locator("#keys")).to_be_visible()
     await page.keyboard.press("Escape")
     await expect(page.locator("#keys")).not_to_be_visible()
+    await page.goto(f"/console/cases/{await desk.case('Juniper', 2_010, state=State.PROMOTED)}")
+    required = "[...document.querySelectorAll('textarea:required')].map((each) => each.name)"
+    for key, needed in (("h", "message"), ("2", ""), ("4", "note"), ("1", "message")):
+        await page.keyboard.press(key)
+        await page.wait_for_function(f"{required}.join() === {needed!r}")
 
 
 async def test_a_run_is_watched_in_its_case(desk: Desk, sits: Any):

@@ -39,15 +39,16 @@ from tests.support.oracle import breaches, differences
 from tests.support.policies import a_policy, write_policies
 from tests.support.postgres import APP, PostgresServer
 from tests.support.seeds import fault_seed
+from tests.support.thorough import IS_THOROUGH, examples
 from tests.support.valkey import ValkeyServer
 from tests.support.world import LEASE_S, World, a_world
 
 T = TypeVar("T")
 
-IS_DEEP = "FAULTS_EXAMPLES" in os.environ
+IS_DEEP = IS_THOROUGH or "FAULTS_EXAMPLES" in os.environ
 EXAMPLES = {
-    "sqlite": int(os.environ.get("FAULTS_EXAMPLES", "5")),
-    "postgres": int(os.environ.get("FAULTS_EXAMPLES", "2")),
+    "sqlite": int(os.environ.get("FAULTS_EXAMPLES", examples(5))),
+    "postgres": int(os.environ.get("FAULTS_EXAMPLES", examples(2))),
 }
 STEPS = int(os.environ.get("FAULTS_STEPS", "25"))
 

@@ -104,7 +104,9 @@ const onKey = (event) => {
 const onToggle = (event) => {
   const details = event.target;
   if (!(details instanceof HTMLDetailsElement) || !details.open || !details.matches("[data-decision]")) return;
-  $("input:checked, input[type=radio], textarea", details)?.focus();
+  const chosen = $("input:checked", details);
+  if (chosen) askFor(chosen);
+  (chosen ?? $("input[type=radio], textarea", details))?.focus();
 };
 
 const onClick = (event) => {
@@ -134,8 +136,12 @@ const onChange = (event) => {
     text.value = choice.selectedOptions[0].dataset.text ?? "";
   }
   if (choice.matches?.("[data-sends]")) choice.form.requestSubmit();
-  if (choice.matches?.("[data-decision] input[name=code]"))
-    for (const name of ["note", "message"]) choice.form.elements[name].required = choice.dataset.needs === name;
+  if (choice.matches?.("[data-decision] input[name=code]")) askFor(choice);
+};
+
+/** Require what a reason needs, and no more: without scripts no reason is kept from being sent by another's. */
+const askFor = (reason) => {
+  for (const name of ["note", "message"]) reason.form.elements[name].required = reason.dataset.needs === name;
 };
 
 const fill = (button) => {
