@@ -231,13 +231,19 @@ async def faults_of_postgres(connection: Any) -> dict[str, set[str]]:
     await connection.execute("SET plan_cache_mode = force_custom_plan")
     found = {}
     for number, (name, query) in enumerate(statements().items()):
-        text, parameters, _ = query.postgres
-        values = [_given(text, at, each) for at, each in enumerate(parameters, start=1)]
-        given = f"({', '.join(values)})" if values else ""
-        await connection.execute(f"PREPARE s{number} AS {text}")
-        [[plan]] = await connection.fetch(f"EXPLAIN (FORMAT JSON) EXECUTE s{number}{given}")
+        text = query.postgres[0]
+        [plan] = await _plan(connection, f"s{number}", query, "(FORMAT JSON)")
         found[name] = set(_postgres_faults(json.loads(plan)[0]["Plan"], is_walk="LIMIT" in text))
     return found
+
+
+async def _plan(connection: Any, name: str, query: Query, form: str = "") -> list[str]:
+    """The lines of a statement's plan, for values as it is given."""
+    text, parameters, _ = query.postgres
+    values = ", ".join(_given(text, at, each) for at, each in enumerate(parameters, start=1))
+    await connection.execute(f"PREPARE {name} AS {text}")
+    lines = await connection.fetch(f"EXPLAIN {form} EXECUTE {name}" + (f"({values})" if values else ""))
+    return [line for (line,) in lines]
 
 
 async def walks_from_the_end(connection: Any) -> list[str]:
@@ -245,13 +251,9 @@ async def walks_from_the_end(connection: Any) -> list[str]:
     await connection.execute("SET plan_cache_mode = force_custom_plan")
     found = []
     for number, (name, query) in enumerate(statements().items()):
-        text, parameters, _ = query.postgres
-        if not re.search(r"\bmax\(", text, re.IGNORECASE):
+        if not re.search(r"\bmax\(", query.postgres[0], re.IGNORECASE):
             continue
-        values = ", ".join(_given(text, at, each) for at, each in enumerate(parameters, start=1))
-        await connection.execute(f"PREPARE w{number} AS {text}")
-        given = f"({values})" if values else ""
-        plan = "\n".join(line for (line,) in await connection.fetch(f"EXPLAIN EXECUTE w{number}{given}"))
+        plan = "\n".join(await _plan(connection, f"w{number}", query))
         if re.search(r"Backward.*\n(\s+Index Cond.*\n)?\s+Filter:", plan):
             found.append(name)
     return found
