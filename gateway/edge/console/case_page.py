@@ -102,7 +102,7 @@ async def show_case_page(request: web.Request) -> web.Response:
 async def decide(request: web.Request) -> web.Response:
     """Decide a case; then open the next one, or the queue."""
     form, kind = await read_form(request), _kind_of(request)
-    queue_request_of(request, await moderator_anywhere(request, Ability.READ))  # filters are refused before
+    await _check_filters(request)
     body = {"code": form.get("code", ""), "note": form.get("note", "").strip()}
     message = form.get("message", "").strip()
     try:
@@ -144,8 +144,14 @@ async def enter_case(request: web.Request) -> web.Response:
 async def leave_case(request: web.Request) -> web.Response:
     """Leave a case."""
     await read_form(request)
+    await _check_filters(request)
     await send_as_api(request, _LEAVING[request.match_info["claim"]])
     return go_to(request, await path_of_next(request) if "flow" in request.query else _way(request, QUEUE))
+
+
+async def _check_filters(request: web.Request) -> None:
+    """Refuse the filters of the next page before anything is stored. Raises as `queue_request`."""
+    queue_request_of(request, await moderator_anywhere(request, Ability.READ))
 
 
 def _way(request: web.Request, path: str, **more: str) -> str:

@@ -61,15 +61,15 @@ async def settled_case(request: web.Request) -> SettledCase | None:
     if waiting is not None and waiting.hides_from(moderator.name):
         submission = as_checked(submission, waiting)
     newest = (await edge.ledger.read(queries.history_of(submission_id), ReadKind.MODERATION))[-1]
-    is_own = newest["actor"] == _MODERATOR + moderator.name and newest["from"] != newest["to"]
-    is_remark = newest["actor"] == _MODERATOR + moderator.name and not is_own
-    given = None if is_own else await read_given(edge, submission, moderator)
+    is_own = newest["actor"] == _MODERATOR + moderator.name
+    is_undoable = is_own and newest["from"] != newest["to"]
+    given = None if is_undoable else await read_given(edge, submission, moderator)
     return SettledCase(
         submission_id,
         names.get(submission.player) or submission.player,
         number(submission.claim.score, board.policy.decimals),
         submission.state.value,
-        etag(newest["seq"]) if is_own else "",
+        etag(newest["seq"]) if is_undoable else "",
         await check_shown(edge, given) if given else None,
-        _REMARKS.get(newest["reason"], "") if is_remark else "",
+        _REMARKS.get(newest["reason"], "") if is_own else "",
     )

@@ -325,6 +325,9 @@ async def test_a_filter_that_is_refused_is_refused_before_anything_is_decided(ha
     for query in ("kind=no", "flow=true&kind=no"):
         refused = await ask(harness, "POST", f"/console/cases/{case}/approve?{query}", session, form)
         assert (422, "held") == (refused.status, await harness.state_of(case))
+        left = await ask(harness, "POST", f"/console/cases/{case}/cannot-tell?{query}", session)
+        queue = await ask(harness, "GET", "/console/queue", session)
+        assert (422, False) == (left.status, "1 could not tell" in queue.text)
 
 
 async def test_what_a_decision_waits_for_is_told_where_it_led(harness: Harness):
