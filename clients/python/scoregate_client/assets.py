@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from hashlib import sha256
-
-import aiohttp
+from typing import Final
 
 from .connection import Connection, board_path, segment
 from .errors import DamagedAsset
+from .transport import HttpAnswer, HttpRequest
 
-ASSET_BYTES = 8 * 1024 * 1024
+ASSET_BYTES: Final = 8 * 1024 * 1024
 """The size of the largest asset."""
-DOWNLOAD_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=30)
-UPLOAD_TIMEOUT = aiohttp.ClientTimeout(total=120, sock_connect=10)
+DOWNLOAD_S: Final = 600.0
+SILENCE_S: Final = 30.0
+UPLOAD_S: Final = 120.0
 """As long as the gateway takes at most for the largest asset, and a while to store it."""
-OCTETS = "application/octet-stream"
+OCTETS: Final = "application/octet-stream"
 
 
 class AssetReads(Connection):
@@ -27,21 +28,15 @@ class AssetReads(Connection):
         brought the file that was asked for.
         """
         name = digest.removeprefix("sha256:")
-
-        async def read(response: aiohttp.ClientResponse) -> bytes:
-            return await _file_of(response, name)
-
-        url = self._url(f"{board_path(board)}/assets/{segment(name)}")
-        return await self._download(url, read, DOWNLOAD_TIMEOUT)
+        url = str(self._url(f"{board_path(board)}/assets/{segment(name)}"))
+        request = HttpRequest("GET", url, within_s=DOWNLOAD_S, silence_s=SILENCE_S, most_bytes=ASSET_BYTES)
+        return await self._sent_until_answered(lambda: request, lambda answer: _file_of(answer, name))
 
 
-async def _file_of(response: aiohttp.ClientResponse, name: str) -> bytes:
+def _file_of(answer: HttpAnswer, name: str) -> bytes:
     """Return the file in an answer. Raises DamagedAsset if it is not the one of this digest."""
-    content = bytearray()
-    async for part in response.content.iter_any():
-        content += part
-        if len(content) > ASSET_BYTES:
-            raise DamagedAsset(f"the file has more than {ASSET_BYTES} bytes")
-    if sha256(content).hexdigest() != name:
+    if not answer.is_whole:
+        raise DamagedAsset(f"the file has more than {ASSET_BYTES} bytes")
+    if sha256(answer.body).hexdigest() != name:
         raise DamagedAsset("the file does not have its digest")
-    return bytes(content)
+    return answer.body

@@ -59,6 +59,13 @@ class Batch(Document):
 
 
 @dataclass(frozen=True, slots=True)
+class ReadBatch(Document):
+    """A batch that was read with some of its items."""
+
+    batch: Batch
+
+
+@dataclass(frozen=True, slots=True)
 class BatchItem(Document):
     """A submission of a batch: its newest event at the preview, and what the batch did, by which event."""
 

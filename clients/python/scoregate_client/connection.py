@@ -1,62 +1,72 @@
-"""Requests to a gateway: over one session, signed or not, and sent again where that is safe."""
+"""Requests to a gateway: signed or not, and sent again where that is safe."""
 
 from __future__ import annotations
 
-import asyncio
-import json
+import random
+import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Final, Self, TypedDict, TypeVar, Unpack
 from urllib.parse import quote, urlencode
 
 import aiohttp
 from yarl import URL
 
-from .errors import UNREACHED, DamagedAsset, ScoregateError, no_answer
-from .signing import CONTENT_TYPE, Target
+from .aiohttp_transport import AiohttpTransport
+from .documents import document_of, json_bytes
+from .errors import DamagedAsset, ScoregateError, no_answer
+from .retrying import ATTEMPTS, asked_pause_s, is_worth_repeating, pause_s
+from .running import AsyncioRunner, Runner
+from .signing import CONTENT_TYPE, Parameters, Target
+from .transport import ANSWER_BYTES, HttpAnswer, HttpRequest, Transport, Unanswered, Unconnected
 
-FIRST_PAUSE_S = 0.5
-LONGEST_PAUSE_S = 30.0
-"""If the gateway asks for a longer pause than this, its refusal is raised instead."""
-TIMEOUT = aiohttp.ClientTimeout(total=30)
+SIGNATURE_LIFETIME_S: Final = 300
+"""The longest lifetime that the gateway allows: a repetition sends the same signature."""
+PROBLEM_JSON: Final = "application/problem+json"
+PROBLEMS: Final = "https://scoregate.dev/problems/"
+"""How the type of each problem of the gateway begins."""
+MARGIN_S: Final = 10
+"""A signature that has less than this left is made anew before a repetition."""
 
 Sign = Callable[[Target, bytes, int], dict[str, str]]
 """Returns header fields for a target, a body, and the time of the signature (Unix seconds)."""
 Answer = TypeVar("Answer")
-Read = Callable[[aiohttp.ClientResponse], Awaitable[Answer]]
-"""Reads the body of an answer. It may raise DamagedAsset for one that should be asked for again."""
+Read = Callable[[HttpAnswer], Answer]
+"""Reads an answer. It may raise DamagedAsset for one that should be asked for again."""
 
 
-class _Request(NamedTuple):
-    """A request, and the time that one attempt may take: None for that of the session."""
+class ClientOptions(TypedDict, total=False):
+    """What every client takes besides: what tests and engines replace, and how often a request is sent.
 
-    method: str
-    url: URL
-    headers: Mapping[str, str]
-    body: bytes | None
-    within: aiohttp.ClientTimeout | None
+    `session` is the caller's, and stays open. `clock` gives Unix seconds, `nonce` a new nonce, and `jitter` a
+    number from 0 to 1. A `transport` takes the place of aiohttp, and a `runner` that of asyncio.
+    """
+
+    session: aiohttp.ClientSession | None
+    attempts: int
+    clock: Callable[[], float]
+    transport: Transport | None
+    runner: Runner | None
+    nonce: Callable[[], str]
+    jitter: Callable[[], float]
 
 
 class Connection:
-    """Requests to one gateway, over its own session or the caller's."""
+    """Requests to one gateway."""
 
-    def __init__(
-        self,
-        base_url: str,
-        *,
-        session: aiohttp.ClientSession | None = None,
-        attempts: int = 5,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        if attempts < 1:
+    def __init__(self, base_url: str, **options: Unpack[ClientOptions]) -> None:
+        self._attempts = options.get("attempts", ATTEMPTS)
+        if self._attempts < 1:
             raise ValueError("At least one attempt is needed.")
         self._base_url = str(URL(base_url)).rstrip("/")
-        self._session = session
-        self._owns_session = session is None
-        self._attempts = attempts
-        self._clock = clock
+        self._transport = options.get("transport") or AiohttpTransport(options.get("session"))
+        self._runner = options.get("runner") or AsyncioRunner()
+        self._clock = options.get("clock", time.time)
+        self._nonce = options.get("nonce", _new_nonce)
+        self._jitter = options.get("jitter", random.random)
+        self._offset_s = 0
 
     async def __aenter__(self) -> Self:
         return self
@@ -71,9 +81,7 @@ class Connection:
 
     async def close(self) -> None:
         """Close the session, unless it is the caller's."""
-        if self._owns_session and self._session is not None:
-            await self._session.close()
-            self._session = None
+        await self._transport.close()
 
     async def _post_signed(self, path: str, document: Any, sign: Sign) -> dict[str, Any]:
         return await self._send_signed("POST", path, json_bytes(document), CONTENT_TYPE, sign)
@@ -85,25 +93,52 @@ class Connection:
         body: bytes,
         content_type: str,
         sign: Sign,
-        within: aiohttp.ClientTimeout | None = None,
+        within_s: float | None = None,
     ) -> dict[str, Any]:
+        return _document(await self._answer_to_signed(method, path, body, content_type, sign, within_s))
+
+    async def _answer_to_signed(
+        self,
+        method: str,
+        path: str,
+        body: bytes,
+        content_type: str,
+        sign: Sign,
+        within_s: float | None = None,
+    ) -> HttpAnswer:
+        """Return an answer of success. The gateway's time, if it tells it, is kept for all that follows."""
         url = self._url(path)
         target = Target(method, authority(url), url.raw_path, url.raw_query_string, content_type)
+        signed = _Signed(lambda now_s: sign(target, body, now_s), self._now_s)
 
-        async def send(now_s: int) -> dict[str, Any]:
-            return await self._send(method, url, sign(target, body, now_s), body, within=within)
+        def request() -> HttpRequest:
+            return HttpRequest(method, str(url), signed.headers(), body, within_s)
 
         try:
-            return await send(int(self._clock()))
+            return await self._sent_until_answered(request, whole)
         except ScoregateError as refusal:
-            if refusal.name != "signature-expired" or refusal.server_time is None:
+            is_of_clock = refusal.is_of_gateway and refusal.reason == "signature-expired"
+            if not is_of_clock or refusal.server_time is None:
                 raise
-            return await send(refusal.server_time)
+            self._offset_s = refusal.server_time - int(self._clock())
+            signed.expires = 0
+            return await self._sent_until_answered(request, whole)
+
+    def _now_s(self) -> int:
+        """Return the gateway's time in Unix seconds, as far as this client knows it."""
+        return int(self._clock()) + self._offset_s
+
+    def _viewer(self) -> dict[str, str]:
+        """Return the fields that say who looks, for reads where what is seen may differ by that."""
+        return {}
 
     async def _get(
-        self, path: str, headers: Mapping[str, str] | None = None, **query: str | int
+        self,
+        path: str,
+        headers: Mapping[str, str] | None = None,
+        query: Mapping[str, str | int] | None = None,
     ) -> dict[str, Any]:
-        return await self._send("GET", self._url(path, **query), headers or {}, None)
+        return await self._send("GET", self._url(path, query), headers or {}, None)
 
     async def _send(
         self,
@@ -113,68 +148,68 @@ class Connection:
         body: bytes | None,
         *,
         repeatable: bool = True,
-        within: aiohttp.ClientTimeout | None = None,
     ) -> dict[str, Any]:
         """Return the JSON object of an answer."""
-        request = _Request(method, url, headers, body, within)
-        return await self._sent_until_answered(request, _document, repeatable=repeatable)
-
-    async def _download(
-        self,
-        url: URL,
-        read: Read[Answer],
-        within: aiohttp.ClientTimeout | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> Answer:
-        """Return what `read` makes of the answer, which is asked for again if it is damaged."""
-        return await self._sent_until_answered(_Request("GET", url, headers or {}, None, within), read)
+        request = HttpRequest(method, str(url), headers, body)
+        return await self._sent_until_answered(
+            lambda: request, lambda answer: _document(whole(answer)), repeatable=repeatable
+        )
 
     async def _sent_until_answered(
-        self, request: _Request, read: Read[Answer], *, repeatable: bool = True
+        self, request: Callable[[], HttpRequest], read: Read[Answer], *, repeatable: bool = True
     ) -> Answer:
-        """Return the answer; send again after a 503 and, if `repeatable`, after no whole answer."""
+        """Return what `read` makes of the answer; send again what is worth it.
+
+        What is not `repeatable` is sent again only if it did nothing: no connection was made, or the gateway
+        was too busy.
+        """
         for attempt in range(1, self._attempts + 1):
             is_last = attempt == self._attempts
-            pause_s = min(FIRST_PAUSE_S * 2 ** (attempt - 1), LONGEST_PAUSE_S)
+            asked_s = None
             try:
-                return await self._exchange(request, read)
-            except UNREACHED as error:
-                if not repeatable or is_last:
+                return read(self._accepted(await self._transport.send(request())))
+            except Unanswered as error:
+                if is_last or not (repeatable or isinstance(error, Unconnected)):
                     raise no_answer(error) from error
             except DamagedAsset:
                 if is_last:
                     raise
             except ScoregateError as refusal:
-                pause_s = pause_s if refusal.retry_after_s is None else refusal.retry_after_s
-                is_busy = refusal.status == HTTPStatus.SERVICE_UNAVAILABLE
-                if not is_busy or is_last or pause_s > LONGEST_PAUSE_S:
+                asked_s = refusal.retry_after_s
+                if is_last or not is_worth_repeating(refusal.status, asked_s, repeatable=repeatable):
                     raise
-            await asyncio.sleep(pause_s)
+            await self._runner.sleep(pause_s(attempt, self._jitter()) if asked_s is None else asked_s)
         raise AssertionError("unreachable")
 
-    async def _exchange(self, request: _Request, read: Read[Answer]) -> Answer:
-        own = {} if request.within is None else {"timeout": request.within}
-        exchange = self._opened().request(
-            request.method,
-            request.url,
-            headers=request.headers,
-            data=request.body,
-            allow_redirects=False,
-            **own,
-        )
-        async with exchange as response:
-            if response.status < HTTPStatus.MULTIPLE_CHOICES:
-                return await read(response)
-            raise await refusal_of(response)
+    def _accepted(self, answer: HttpAnswer) -> HttpAnswer:
+        """Return the answer, or raise the refusal that it is, with the pause that it asks for."""
+        if answer.status < HTTPStatus.MULTIPLE_CHOICES:
+            return answer
+        raise refusal_of(answer, self._now_s())
 
-    def _opened(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(timeout=TIMEOUT)
-        return self._session
-
-    def _url(self, path: str, **query: str | int) -> URL:
+    def _url(self, path: str, query: Mapping[str, str | int] | None = None) -> URL:
         # encoded=True: the signature covers these bytes, so nothing may quote them again.
         return URL(self._base_url + path + (f"?{urlencode(query)}" if query else ""), encoded=True)
+
+    def _parameters(self, now_s: int, keyid: str, alg: str, tag: str) -> Parameters:
+        return Parameters(now_s, now_s + SIGNATURE_LIFETIME_S, self._nonce(), keyid, tag, alg)
+
+
+class _Signed:
+    """The signature of one request, which is made anew once it is about to expire."""
+
+    def __init__(self, sign: Callable[[int], dict[str, str]], now_s: Callable[[], int]) -> None:
+        self._sign = sign
+        self._now_s = now_s
+        self._headers: dict[str, str] = {}
+        self.expires = 0
+
+    def headers(self) -> dict[str, str]:
+        """Return the header fields of the request."""
+        now_s = self._now_s()
+        if now_s > self.expires - MARGIN_S:
+            self._headers, self.expires = self._sign(now_s), now_s + SIGNATURE_LIFETIME_S
+        return self._headers
 
 
 def authority(url: URL) -> str:
@@ -194,37 +229,43 @@ def board_path(board: str) -> str:
     return f"/v1/boards/{segment(board)}"
 
 
-def json_bytes(document: Any) -> bytes:
-    """Return the JSON text of a document, without spaces."""
-    return json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8")
+def given(**values: Any) -> dict[str, str | int]:
+    """Return what is given of a query, in its order: lists with commas, and of truths only `true`."""
+    query: dict[str, str | int] = {}
+    for name, value in values.items():
+        if value is None or value is False or (isinstance(value, Sequence) and not value):
+            continue
+        if value is True:
+            query[name] = "true"
+        elif isinstance(value, str | int):
+            query[name] = value
+        else:
+            query[name] = ",".join(value)
+    return query
 
 
-def document_of(body: bytes) -> dict[str, Any]:
-    """Return the JSON object in a body, an empty one if there is none.
-
-    Something in front of the gateway may answer without one: only the status is known then.
-    """
-    try:
-        document = json.loads(body)
-    except ValueError:
-        return {}
-    return document if isinstance(document, dict) else {}
-
-
-async def refusal_of(response: aiohttp.ClientResponse) -> ScoregateError:
+def refusal_of(answer: HttpAnswer, now_s: float) -> ScoregateError:
     """Return the error that stands for an answer which is none."""
-    retry_after_s = _seconds(response.headers.get("Retry-After"))
-    return ScoregateError(response.status, document_of(await response.read()), retry_after_s)
+    problem = document_of(answer.body)
+    media_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+    is_of_gateway = media_type == PROBLEM_JSON and str(problem.get("type")).startswith(PROBLEMS)
+    asked_s = asked_pause_s(answer.headers, now_s)
+    return ScoregateError(answer.status, problem, asked_s, is_of_gateway=is_of_gateway)
 
 
-async def _document(response: aiohttp.ClientResponse) -> dict[str, Any]:
-    document = document_of(await response.read())
+def whole(answer: HttpAnswer) -> HttpAnswer:
+    """Return an answer that was read to its end. Raises ScoregateError for one that is too long."""
+    if not answer.is_whole:
+        raise ScoregateError(answer.status, {"detail": f"The answer has more than {ANSWER_BYTES} bytes."})
+    return answer
+
+
+def _document(answer: HttpAnswer) -> dict[str, Any]:
+    document = document_of(answer.body)
     if not document:
-        raise ScoregateError(response.status, {})
+        raise ScoregateError(answer.status, {})
     return document
 
 
-def _seconds(retry_after: str | None) -> float | None:
-    if retry_after is None or not (retry_after.isascii() and retry_after.isdigit()):
-        return None
-    return float(retry_after)
+def _new_nonce() -> str:
+    return secrets.token_urlsafe(18)

@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from .connection import Connection, segment
-from .models import (
-    BoardEntry,
-    BoardOutcome,
-    Family,
-    FamilyBoardPage,
-    StandingPage,
-)
+from .connection import Connection, given, segment
+from .models import BoardEntry, EntryList, Family, FamilyBoardPage, FamilyPage, StandingPage
 
 
 class FamilyReads(Connection):
@@ -20,14 +13,13 @@ class FamilyReads(Connection):
 
     async def families(self) -> tuple[Family, ...]:
         """Return all families of this gateway, by name."""
-        families: list[Family] = []
-        after: dict[str, str | int] = {}
+        families: tuple[Family, ...] = ()
+        cursor = None
         while True:
-            page = await self._get("/v1/families", **after)
-            families += map(Family.from_json, page["families"])
-            if page["next"] is None:
-                return tuple(families)
-            after = {"cursor": page["next"]}
+            page = FamilyPage.from_json(await self._get("/v1/families", None, given(cursor=cursor)))
+            families += page.families
+            if (cursor := page.next) is None:
+                return families
 
     async def family_boards(
         self,
@@ -44,9 +36,8 @@ class FamilyReads(Connection):
         `next`.
         """
         filters = {f"metadata.{name}": _text(value) for name, value in (metadata or {}).items()}
-        after = {"cursor": cursor} if cursor else {}
-        query: dict[str, str | int] = {"order": order, "limit": limit, **after, **filters}
-        return FamilyBoardPage.from_json(await self._get(f"{family_path(family)}/boards", **query))
+        query = given(order=order, limit=limit, cursor=cursor) | filters
+        return FamilyBoardPage.from_json(await self._get(f"{family_path(family)}/boards", None, query))
 
     async def standings(
         self,
@@ -61,23 +52,17 @@ class FamilyReads(Connection):
 
         Without a window or a cursor it is that of `alltime`.
         """
-        options = {"window": window, "cursor": cursor}
-        query: dict[str, str | int] = {name: value for name, value in options.items() if value is not None}
+        query = given(window=window, limit=limit, cursor=cursor)
         path = f"{family_path(family)}/players/{segment(player)}/standings"
-        return StandingPage.from_json(await self._get(path, limit=limit, **query))
+        return StandingPage.from_json(await self._get(path, self._viewer(), query))
 
     async def entries_on(
         self, player: str, boards: Sequence[str], *, window: str = "alltime"
     ) -> tuple[BoardEntry, ...]:
         """Return what a player has on up to 100 boards, in their order."""
         path = f"/v1/players/{segment(player)}/entries"
-        document = await self._get(path, boards=",".join(boards), window=window)
-        return tuple(map(BoardEntry.from_json, document["entries"]))
-
-
-def board_outcomes(document: Mapping[str, Any]) -> tuple[BoardOutcome, ...]:
-    """Return the outcomes of a batch of operations on boards."""
-    return tuple(map(BoardOutcome.from_json, document["results"]))
+        query: dict[str, str | int] = {"boards": ",".join(boards), "window": window}
+        return EntryList.from_json(await self._get(path, self._viewer(), query)).entries
 
 
 def family_path(family: str) -> str:

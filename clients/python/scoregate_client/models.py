@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from .documents import Document
+
+KEY_BYTES: Final = 32
+TICKET: Final = re.compile(r"[!#-\[\]-~]{1,1024}")
+"""What a signature can name as its key."""
+_TOKEN: Final = re.compile(r"[!-~]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +23,14 @@ class Player(Document):
     player: str
     name: str
     token: str = field(repr=False)
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """Return the player of a JSON document."""
+        player = super(Player, cls).read(document)
+        if not _TOKEN.fullmatch(player.token):
+            raise ValueError("no token of a player")
+        return player
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +58,13 @@ class Run(Document):
     asset_url: str | None = None
 
     @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Self:
+    def read(cls, document: Mapping[str, Any]) -> Self:
         """Return the run of a JSON document, where the key is base64 and the seed a decimal string."""
         decoded = {"key": b64decode(document["key"], validate=True), "seed": int(document["seed"])}
-        return super(Run, cls).from_json({**document, **decoded})
+        run = super(Run, cls).read({**document, **decoded})
+        if not TICKET.fullmatch(run.ticket) or len(run.key) != KEY_BYTES:
+            raise ValueError("neither ticket nor key of a run")
+        return run
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,25 +121,125 @@ class Reveal(Document):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry(Document):
-    """A player's rank and score on a board."""
+class RevealPage(Document):
+    """The recordings that the gateway requests from a player."""
 
-    rank: int
+    reveals: tuple[Reveal, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Build(Document):
+    """A build of the game: its status, and its simulator's digest, None if its runs are not replayed."""
+
+    build: str
+    status: str
+    simulator: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Board(Document):
+    """A board as games need to know it.
+
+    `ranks` are the kinds of rank, its default first. With `reveal_s` a run may be committed first, and its
+    recording sent within that many seconds of a request. `opened` has what a board of a family has besides.
+    """
+
+    board: str
+    title: str
+    order: str
+    operator: str
+    windows: tuple[str, ...]
+    time_zone: str
+    decimals: int
+    ranks: tuple[str, ...]
+    writes: str
+    builds: tuple[Build, ...]
+    ticks_per_second: int
+    season: str | None = None
+    reveal_s: int | None = None
+    opened: FamilyBoard | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BoardPage(Document):
+    """A page of the gateway's boards, and the cursor of the next one, None after the last."""
+
+    boards: tuple[Board, ...]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(Document):
+    """A player's rank and score on a board.
+
+    `rank` is None below the ranks that a board keeps exactly. On a filtered page it is the rank among those
+    who remain, and `global_rank` the one among all. An entry that was read by itself has its place among
+    `total` entries, and the `gap` to the next better score.
+    """
+
+    rank: int | None
     player: str
     name: str
     score: int
     achieved_at: str | None = None
     submission: str | None = None
+    global_rank: int | None = None
+    total: int | None = None
+    percentile: float | None = None
+    percentile_error: float | None = None
+    gap: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class EntryPage(Document):
-    """A page of a board's window, and the number of entries in the whole window."""
+    """A page of a board's window, and the number of entries in the whole window.
+
+    `next` and `previous` are cursors of the pages beside it, None if there is nothing more. `unranked`
+    are the players that were asked for and have no entry.
+    """
 
     board: str
     window: str
     total: int
     entries: tuple[Entry, ...]
+    next: str | None = None
+    previous: str | None = None
+    unranked: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Friend(Document):
+    """A player whom another one follows."""
+
+    player: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Friends(Document):
+    """The players that a player follows."""
+
+    player: str
+    total: int
+    friends: tuple[Friend, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Memberships(Document):
+    """The groups of a player on a board: the value of each segment."""
+
+    board: str
+    player: str
+    segments: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Joined(Document):
+    """Whether a player is on a board that has to be joined."""
+
+    board: str
+    player: str
+    joined: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +251,14 @@ class Family(Document):
     opened_by: str
     filters: Mapping[str, str]
     rollups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyPage(Document):
+    """A page of the gateway's families, and the cursor of the next one, None after the last."""
+
+    families: tuple[Family, ...]
+    next: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +328,34 @@ class BoardEntry(Document):
 
 
 @dataclass(frozen=True, slots=True)
+class EntryList(Document):
+    """A player on the boards that were asked for, in their order."""
+
+    entries: tuple[BoardEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Operated(Document):
+    """The answer to each of several operations, in their order."""
+
+    results: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Removed(Document):
+    """The ids of submissions that no longer count."""
+
+    removed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAsset(Document):
+    """The digest of a stored file, with which boards are opened."""
+
+    asset: str
+
+
+@dataclass(frozen=True, slots=True)
 class BoardOutcome(Document):
     """The outcome of one operation on a board: `opened`, `changed`, `same` or `refused`.
 
@@ -212,3 +365,10 @@ class BoardOutcome(Document):
     status: str
     board: FamilyBoard | None = None
     problem: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BoardOutcomes(Document):
+    """The outcome of each operation on boards, in their order."""
+
+    results: tuple[BoardOutcome, ...]

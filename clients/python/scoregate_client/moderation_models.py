@@ -81,6 +81,13 @@ class QueuedCase(HeldSubmission):
 
 
 @dataclass(frozen=True, slots=True)
+class NextCase(Document):
+    """The case that was claimed, None if none waits."""
+
+    case: QueuedCase | None
+
+
+@dataclass(frozen=True, slots=True)
 class CaseHolding(Document):
     """Who is in a case now, and how many could not tell."""
 
@@ -121,6 +128,13 @@ class SavedView(Document):
 
     name: str
     filters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SavedViews(Document):
+    """The saved views of a moderator."""
+
+    views: tuple[SavedView, ...]
 
 
 @dataclass(frozen=True, slots=True)

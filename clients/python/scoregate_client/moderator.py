@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator
-from typing import TypedDict, Unpack
+from typing import Final, TypedDict, Unpack
 
-import aiohttp
 from yarl import URL
 
 from .batch_models import TrailEvent, TrailFile
@@ -14,8 +14,10 @@ from .moderator_batches import BatchModeration
 from .moderator_cases import CaseModeration
 from .moderator_people import PeopleModeration
 from .moderator_players import PlayerModeration
-from .moderator_requests import ROOT, Time, query_of
+from .moderator_requests import Time
 from .player_models import WhoAmI
+
+_NEXT: Final = re.compile(r'<([^>]*)>[^,]*rel="?next')
 
 
 class TrailFilters(TypedDict, total=False):
@@ -55,11 +57,6 @@ class ModeratorClient(CaseModeration, PlayerModeration, BatchModeration, PeopleM
 
     async def trail_csv(self, *, cursor: str | None = None, **filters: Unpack[TrailFilters]) -> TrailFile:
         """Return up to 1,000 rows of what moderators did as CSV, newest first, for seniors."""
-
-        async def read(response: aiohttp.ClientResponse) -> TrailFile:
-            following = response.links.get("next")
-            cursor = URL(str(following["url"])).query["cursor"] if following else None
-            return TrailFile(await response.read(), cursor)
-
-        url = self._url(f"{ROOT}/trail.csv", **query_of({**filters, "cursor": cursor}))
-        return await self._download(url, read, headers=self._bearer)
+        answer = await self._file("/trail.csv", {**filters, "cursor": cursor})
+        following = _NEXT.search(answer.headers.get("link", ""))
+        return TrailFile(answer.body, URL(following[1]).query.get("cursor") if following else None)

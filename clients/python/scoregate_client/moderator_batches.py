@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator
 from typing import Final, TypedDict
 
-from .batch_models import Batch, BatchItem
+from .batch_models import Batch, BatchItem, ReadBatch
 from .connection import segment
 from .moderator_requests import ModeratorRequests, Time, decision, sent
 
@@ -70,12 +69,12 @@ class BatchModeration(ModeratorRequests):
 
     async def batch(self, batch: str) -> Batch:
         """Return a batch as it is now."""
-        return Batch.from_json((await self._read(_batch_path(batch), {"limit": 1}))["batch"])
+        return ReadBatch.from_json(await self._read(_batch_path(batch), {"limit": 1})).batch
 
     async def await_batch(self, batch: Batch, *, pause_s: float = 0.5) -> Batch:
         """Return a batch once the gateway has nothing more to do for it."""
         while batch.state in GOING_ON:
-            await asyncio.sleep(pause_s)
+            await self._runner.sleep(pause_s)
             batch = await self.batch(batch.batch)
         return batch
 

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypedDict, Unpack
 
-import aiohttp
-
 from .connection import segment
-from .feed import FEED_TIMEOUT, follow
-from .moderation_models import Case, CaseHolding, Decided, QueueCounts, QueuedCase, SavedView, Surroundings
+from .feed import SILENCE_S, follow
+from .moderation_models import (
+    Case,
+    CaseHolding,
+    Decided,
+    NextCase,
+    QueueCounts,
+    QueuedCase,
+    SavedView,
+    SavedViews,
+    Surroundings,
+)
 from .moderator_requests import ROOT, ModeratorRequests, decision
+from .transport import HttpRequest, HttpStream
 
 
 class Decidable(Protocol):
@@ -58,18 +68,16 @@ class CaseModeration(ModeratorRequests):
         """Claim the first case that nobody is in, and return it; None if there is none."""
         # Not repeatable: after a lost answer, a second request would claim a second case.
         answer = await self._write("POST", "/queue/next", query=filters, repeatable=False)
-        return None if answer["case"] is None else QueuedCase.from_json(answer["case"])
+        return NextCase.from_json(answer).case
 
     async def watch_queue(self) -> AsyncGenerator[None, None]:
         """Yield at first and whenever the queue has changed, for ever. It reconnects."""
 
-        async def connect(_last: str | None) -> aiohttp.ClientResponse:
-            url = self._url(f"{ROOT}/queue/live")
-            return await self._opened().get(
-                url, headers=self._bearer, timeout=FEED_TIMEOUT, allow_redirects=False
-            )
+        def connect(_last: str | None) -> AbstractAsyncContextManager[HttpStream]:
+            url = str(self._url(f"{ROOT}/queue/live"))
+            return self._transport.listen(HttpRequest("GET", url, self._bearer, silence_s=SILENCE_S))
 
-        async for event in follow(connect, None, self._attempts):
+        async for event in follow(connect, None, self._attempts, self._runner.sleep):
             if event.kind == "queue":
                 yield
 
@@ -112,8 +120,7 @@ class CaseModeration(ModeratorRequests):
 
     async def recording(self, submission: str) -> bytes:
         """Return the recording of a submission, as the game sent it."""
-        url = self._url(f"{ROOT}{_case_path(submission)}/recording")
-        return await self._download(url, aiohttp.ClientResponse.read, headers=self._bearer)
+        return (await self._file(f"{_case_path(submission)}/recording")).body
 
     async def approve(
         self, read: Decidable, code: str, *, note: str = "", message: str | None = None
@@ -171,4 +178,4 @@ def _case_path(submission: str) -> str:
 
 
 def _views(document: Mapping[str, Any]) -> tuple[SavedView, ...]:
-    return tuple(map(SavedView.from_json, document["views"]))
+    return SavedViews.from_json(document).views

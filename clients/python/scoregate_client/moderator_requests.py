@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Unpack
 
-import aiohttp
-
-from .connection import Connection, json_bytes
-from .documents import Document
+from .connection import ClientOptions, Connection, whole
+from .documents import Item, json_bytes, page_of
+from .transport import HttpAnswer, HttpRequest
 
 ROOT: Final = "/v1/moderation"
 PAGE: Final = 100
@@ -18,22 +16,13 @@ PAGE: Final = 100
 
 Time = datetime | str
 """A `datetime` with a zone, or RFC 3339."""
-Item = TypeVar("Item", bound=Document)
 
 
 class ModeratorRequests(Connection):
     """Requests to the routes of moderators."""
 
-    def __init__(
-        self,
-        base_url: str,
-        token: str,
-        *,
-        session: aiohttp.ClientSession | None = None,
-        attempts: int = 5,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        super().__init__(base_url, session=session, attempts=attempts, clock=clock)
+    def __init__(self, base_url: str, token: str, **options: Unpack[ClientOptions]) -> None:
+        super().__init__(base_url, **options)
         self._bearer = {"Authorization": f"Bearer {token}"}
 
     async def _all(
@@ -43,13 +32,14 @@ class ModeratorRequests(Connection):
         cursor = None
         while True:
             page = await self._read(path, {**filters, "limit": PAGE, "cursor": cursor})
-            for item in page[member]:
-                yield kind.from_json(item)
-            if (cursor := page["next"]) is None:
+            items, cursor = page_of(kind, member, page)
+            for item in items:
+                yield item
+            if cursor is None:
                 return
 
     async def _read(self, path: str, query: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        return await self._get(f"{ROOT}{path}", self._bearer, **query_of(query or {}))
+        return await self._get(f"{ROOT}{path}", self._bearer, query_of(query or {}))
 
     async def _write(
         self,
@@ -61,12 +51,17 @@ class ModeratorRequests(Connection):
         query: Mapping[str, Any] | None = None,
         repeatable: bool = True,
     ) -> dict[str, Any]:
-        url = self._url(f"{ROOT}{path}", **query_of(query or {}))
+        url = self._url(f"{ROOT}{path}", query_of(query or {}))
         headers = self._bearer | ({} if etag is None else {"If-Match": etag})
         if document is None:
             return await self._send(method, url, headers, None, repeatable=repeatable)
         headers |= {"Content-Type": "application/json"}
         return await self._send(method, url, headers, json_bytes(document), repeatable=repeatable)
+
+    async def _file(self, path: str, query: Mapping[str, Any] | None = None) -> HttpAnswer:
+        """Return an answer that is no JSON."""
+        request = HttpRequest("GET", str(self._url(f"{ROOT}{path}", query_of(query or {}))), self._bearer)
+        return await self._sent_until_answered(lambda: request, whole)
 
 
 def query_of(values: Mapping[str, Any]) -> dict[str, Any]:
