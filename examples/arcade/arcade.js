@@ -3,8 +3,9 @@
 import { Announcer } from "./announcer.js";
 import { Courses } from "./courses.js";
 import { FULL_ENERGY, FULL_HULL, Game, INWARD, LAST_TICK, LEFT, NOVA, OUTWARD, RIGHT } from "./game.js";
+import { Outbox } from "./outbox.js";
 import { Scene } from "./scene.js";
-import { Scoregate, ScoregateError, encodeRecording } from "./scoregate.js";
+import { Recorder, Scoregate } from "./scoregate/index.js";
 
 const MAIN_BOARD = "arcade";
 const BUILD = "arcade-1";
@@ -32,7 +33,9 @@ const KEYS = {
 };
 
 const page = Object.fromEntries([...document.querySelectorAll("[id]")].map((element) => [element.id, element]));
-const gateway = new Scoregate(location.origin);
+// One attempt: what the page shows, it reads again by itself, and what is played waits in the outbox.
+const gateway = new Scoregate(location.origin, { attempts: 1 });
+const outbox = new Outbox(gateway, showSent);
 const announcer = new Announcer(page.announcer);
 const courses = new Courses(gateway, page.courses, choose, renew);
 
@@ -162,34 +165,29 @@ class Controls {
 
 // ---- the play ----
 
-/** A run in progress: its inputs and checkpoints. */
+/** A run in progress, and its recording. */
 class Session {
-  inputs = [];
-  checkpoints = [];
+  word = 0;
 
   constructor(game, run) {
     this.game = game;
     this.run = run;
+    this.recorder = new Recorder(run.checkpoint_ticks);
     game.start(run.seed, run.parameters);
   }
 
   /** Plays one tick and returns whether the run goes on. */
   tick(word) {
     const goesOn = this.game.tick(word);
-    this.inputs.push(word);
-    const every = this.run.checkpoint_ticks;
-    if (every > 0 && this.inputs.length % every === 0) this.checkpoints.push(this.game.stateHash());
+    if (this.recorder.tick(word)) this.recorder.checkpoint(this.game.stateHash());
+    this.word = word;
     return goesOn;
   }
 
   /** Returns what a client submits. */
   claim() {
-    return {
-      score: this.game.score,
-      ticks: this.inputs.length,
-      stats: this.game.stats,
-      recording: encodeRecording(this.inputs, this.checkpoints, this.run.checkpoint_ticks),
-    };
+    const { score, stats } = this.game;
+    return { score, ticks: this.recorder.ticks, stats, recording: this.recorder.finish() };
   }
 }
 
@@ -299,7 +297,7 @@ function setText(element, text) {
 
 // ---- the fate of a score ----
 
-let followed = null;
+let followed = null, landed = null;
 let pollTimer = 0;
 
 function showStatus(state, text) {
@@ -308,23 +306,36 @@ function showStatus(state, text) {
   setText(page.status, text);
 }
 
-async function submitScore(session) {
-  followed = null;
+/** Stores the run, so that nothing can lose it any more, and sends it. */
+async function submitScore({ run, claim }) {
+  followed = run.run; // which is the submission's id too
   clearTimeout(pollTimer);
   page.retry.hidden = true;
   showStatus("pending", "Pending: sending your run");
   try {
-    const receipt = await gateway.submit(session.run, session.claim());
-    closeRun(session.run);
-    followed = receipt.submission;
-    showStatus("pending", "Pending: the server plays your run again");
-    pollTimer = setTimeout(() => follow(receipt.submission, session.run.board), POLL_MS);
+    await outbox.add(run, claim);
+    closeRun(run);
+    outbox.send();
   } catch (error) {
     showStatus("error", `Not submitted: ${error.message}`);
-    const isWorthRepeating = error instanceof ScoregateError && [0, 429, 503].includes(error.status);
-    if (!isWorthRepeating) closeRun(session.run);
-    page.retry.hidden = !isWorthRepeating;
-    page.retry.onclick = () => submitScore(session);
+    page.retry.hidden = false;
+    page.retry.onclick = () => submitScore({ run, claim });
+  }
+}
+
+/** Shows what became of the latest run, now or when the network is back. */
+function showSent({ outcome, submission, board: on, player: owner, problem }) {
+  page.retry.hidden = outcome !== "kept";
+  page.retry.onclick = () => outbox.send();
+  if (outcome === "accepted") {
+    if (submission === landed || owner !== player?.player) return;
+    followed = submission;
+    showStatus("pending", "Pending: the server plays your run again");
+    pollTimer = setTimeout(() => follow(submission, on), POLL_MS);
+  } else if (outcome === "kept") {
+    showStatus("waiting", "Saved: your run is sent as soon as the leaderboard can be reached");
+  } else {
+    showStatus("error", `Not submitted: ${problem?.message ?? "it waited for too long"}`);
   }
 }
 
@@ -424,6 +435,7 @@ function watchBoard() {
     freshPlayer = standing.player;
     if (standing.submission === followed && standing.rank !== null) {
       followed = null;
+      landed = standing.submission;
       clearTimeout(pollTimer);
       showRank(standing.rank, "");
     }
@@ -520,7 +532,7 @@ function showTitle({ title, about }) {
   setText(page.play, "Play");
   page.lead.hidden = page.keys.hidden = false;
   page.result.hidden = page.message.hidden = true;
-  page.status.hidden ||= page.status.dataset.state !== "pending";
+  page.status.hidden ||= !["pending", "waiting"].includes(page.status.dataset.state);
 }
 
 function showOver(session) {
@@ -529,7 +541,7 @@ function showOver(session) {
   setText(page.headline, headline(session));
   announcer.end(headline(session), session.game.score);
   setText(page.final, points(session.game.score));
-  setText(page.stats, `${Math.floor(session.inputs.length / 60)} s · ${counted(motes, "mote", "motes")} · ${counted(near_misses, "near miss", "near misses")} · best combo ${best_combo}`);
+  setText(page.stats, `${Math.floor(session.recorder.ticks / 60)} s · ${counted(motes, "mote", "motes")} · ${counted(near_misses, "near miss", "near misses")} · best combo ${best_combo}`);
   setText(page.play, "Play again");
   page.lead.hidden = page.keys.hidden = true;
   page.hint.hidden = true;
@@ -537,12 +549,12 @@ function showOver(session) {
   page.message.hidden = true;
   page.touch.hidden = true;
   setTimeout(() => showPanel(), 900);
-  submitScore(session);
+  submitScore({ run: session.run, claim: session.claim() });
 }
 
-function headline({ inputs }) {
-  if (inputs.at(-1) >= GIVE_UP) return "Adrift";
-  return inputs.length === LAST_TICK ? "Supernova" : "Burnt out";
+function headline({ word, recorder }) {
+  if (word >= GIVE_UP) return "Adrift";
+  return recorder.ticks === LAST_TICK ? "Supernova" : "Burnt out";
 }
 
 function counted(count, one, many) {
@@ -596,6 +608,7 @@ async function open() {
   showBoard();
   watchBoard();
   showCourses();
+  outbox.send();
   try {
     const stage = new Stage(await Game.load("arcade.wasm"), new Scene(page.canvas), showOver);
     requestAnimationFrame(stage.frame);
