@@ -1,0 +1,3 @@
+/* The one source file that has the client itself. */
+#define SG_IMPLEMENTATION
+#include "../scoregate.h"
