@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
+from scoregate_client import Run, ScoregateClient, encode_recording
+from scoregate_client.signing import Parameters, Target, sign_for_run
 from yarl import URL
 
 from examples.arcade.players import Arcade, ArcadeRun, play
-from examples.demo.client import Parameters, Run, ScoregateClient, Target, encode_recording, sign_for_run
 
 BOARD: Final = "arcade"
 BUILD: Final = "arcade-1"

@@ -12,10 +12,10 @@ from typing import Final
 import aiohttp
 from rich.console import Console
 from rich.live import Live
+from scoregate_client import ScoregateError
 
 from examples.demo.actors import DemoGame, claim_of
 from examples.demo.cheats import CHEATS, Cheat
-from examples.demo.client import ScoregateError
 from examples.demo.tally import HONEST, Tally
 
 PLAYERS: Final = (

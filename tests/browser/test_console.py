@@ -12,7 +12,8 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
-from gateway.ledger.moderation.account_rows import Act, ProviderIdentity
+from gateway.ledger.acts import Act
+from gateway.ledger.moderation.account_rows import ProviderIdentity
 from gateway.ledger.moderation.accounts import add_account
 from gateway.runtime.settings import Settings
 from gateway.settlement.settle import Decision, settle
@@ -405,10 +406,12 @@ async def test_keys_leave_writing_and_the_browser_alone(desk: Desk, sits: Any):
     await page.keyboard.press("Escape")
     await expect(page.locator("#keys")).not_to_be_visible()
     await page.goto(f"/console/cases/{await desk.case('Juniper', 2_010, state=State.PROMOTED)}")
-    required = "[...document.querySelectorAll('textarea:required')].map((each) => each.name)"
+    required = page.locator("textarea:required")
     for key, needed in (("h", "message"), ("2", ""), ("4", "note"), ("1", "message")):
         await page.keyboard.press(key)
-        await page.wait_for_function(f"{required}.join() === {needed!r}")
+        await expect(required).to_have_count(1 if needed else 0)
+        if needed:
+            await expect(required).to_have_attribute("name", needed)
 
 
 async def test_a_run_is_watched_in_its_case(desk: Desk, sits: Any):

@@ -243,9 +243,9 @@ async def test_the_timeline_says_in_words_what_it_draws(watch: Watch):
     assert "part after tick 300, and no later than tick 360" in summary
     await loaded(moderator.page)
     await moderator.page.click(".timeline > details > summary")
-    rows = await moderator.page.locator(
-        ".timeline table[class] tbody tr, .timeline > details tbody tr"
-    ).all_inner_texts()
+    stretches = moderator.page.locator(".timeline > details tbody tr")
+    await stretches.first.wait_for()
+    rows = await stretches.all_inner_texts()
     first = run.run.inputs[0]
     length = next(at for at, word in enumerate(run.run.inputs) if word != first)
     assert f"1 \N{EN DASH} {length}" == rows[0].split("\t")[0]

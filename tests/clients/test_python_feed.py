@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, Self
+from typing import Any
 
-import aiohttp
 import pytest
-from scoregate_client import FeedEvent, ScoregateClient, ScoregateError
+from scoregate_client import FeedEvent, HttpStream, ScoregateClient, ScoregateError, Unanswered
 from scoregate_client import feed as client_feed
 
 from gateway.index import keys
@@ -93,7 +91,7 @@ async def test_what_cannot_be_watched_is_raised(harness: Harness, monkeypatch: p
     """
     pauses: list[float] = []
 
-    async def note(pause_s: float) -> None:
+    async def note(_: object, pause_s: float) -> None:
         pauses.append(pause_s)
 
     async with ScoregateClient(harness.url, attempts=3) as player:
@@ -103,7 +101,7 @@ async def test_what_cannot_be_watched_is_raised(harness: Harness, monkeypatch: p
             assert name == refusal.value.name
         harness.edge.live._free = 0
         with monkeypatch.context() as patch:
-            patch.setattr(client_feed, "asyncio", SimpleNamespace(sleep=note))
+            patch.setattr("scoregate_client.running.AsyncioRunner.sleep", note)
             with pytest.raises(ScoregateError) as refusal:
                 await take(player.watch("vault"), 1)
         assert "temporary-reduced-capacity" == refusal.value.name
@@ -115,37 +113,25 @@ async def test_what_cannot_be_watched_is_raised(harness: Harness, monkeypatch: p
             assert 0 == lost.value.status
 
 
-class Events:
-    """An answer with one event, whose connection then ends."""
-
-    status, content_type = 200, "text/event-stream"
-
-    def __init__(self, stream_id: str) -> None:
-        self._stream_id = stream_id
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        return
-
-    @property
-    async def content(self) -> AsyncIterator[bytes]:
-        for line in (f"id: {self._stream_id}", "event: begin", "data: {}", ""):
-            yield line.encode() + b"\n"
+async def one_event(stream_id: str) -> AsyncIterator[bytes]:
+    """The body of an answer with one event, which arrives in pieces, and ends."""
+    for part in (f"id: {stream_id}\nev", "ent: begin\r\ndata", ": {}\n\n"):
+        yield part.encode()
 
 
 async def test_only_failures_in_a_row_are_counted():
     """An event forgives those before it: who watches for a year outlives any number of restarts."""
     asked: list[str | None] = []
 
-    async def connect(last: str | None) -> Any:
+    @asynccontextmanager
+    async def connect(last: str | None) -> AsyncIterator[HttpStream]:
         asked.append(last)
         if len(asked) % 2:
-            raise aiohttp.ClientConnectionError
-        return Events(f"{len(asked)}-0")
+            raise Unanswered
+        headers = {"content-type": "text/event-stream; charset=utf-8"}
+        yield HttpStream(200, headers, one_event(f"{len(asked)}-0"))
 
-    async with aclosing(client_feed.follow(connect, None, 2)) as events:
+    async with aclosing(client_feed.follow(connect, None, 2, asyncio.sleep)) as events:
         assert ["2-0", "4-0", "6-0"] == [(await anext(events)).id for _ in range(3)]
     assert [None, None, "2-0", "2-0", "4-0", "4-0"] == asked
 

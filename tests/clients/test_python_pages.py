@@ -1,0 +1,59 @@
+"""The programs in the pages of the Python client, run as they are written, against a gateway that replays."""
+
+from __future__ import annotations
+
+import re
+import sys
+from base64 import b64decode
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scoregate_client import Run
+
+from tests.clients.stage import Stage, claim
+
+ROOT = Path(__file__).parents[2]
+CLIENT = ROOT / "clients" / "python"
+
+
+def shown(page: Path, name: str) -> str:
+    """The example of that name in a page."""
+    text = page.read_text("utf-8")
+    [found] = re.findall(rf"<!-- example: {name} -->\n```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    return str(found)
+
+
+def test_the_program_of_the_readme_is_on_the_board(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is the file in the folder of examples; it plays, submits, waits, and shows the board."""
+    program = shown(CLIENT / "README.md", "five minutes")
+    assert (CLIENT / "examples" / "five_minutes.py").read_text("utf-8") == program
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["five_minutes.py", stage.url])
+    exec(compile(program, "five_minutes.py", "exec"), {"__name__": "__main__"})
+    said = capsys.readouterr().out
+    assert re.search(r"^\d+ points are promoted, rank 1\n1\. Ada \d+$", said, re.MULTILINE), said
+    assert [] == list((tmp_path / "scoregate-queue").glob("*.json"))
+
+
+def test_the_game_with_a_loop_of_its_own_submits_beside_it(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also what it could not send the last time; and it is the same player then."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(shown(ROOT / "docs" / "how-to" / "clients" / "python.md", "thread"), names)
+    first = names["Scores"](stage.url)
+    run: Run = first.begin()
+    board = first.client.open_run("tiny", "tiny-1")
+    honest = claim(str(board.seed))
+    first.client.submit_later(
+        board, honest["score"], honest["ticks"], dict(honest["stats"]), b64decode(honest["recording"])
+    )
+    later = names["Scores"](stage.url)
+    assert later.begin().player == run.player
+    later.send().join()
+    [told] = later.told
+    assert told.startswith(f"{honest['score']}: promoted, rank ")

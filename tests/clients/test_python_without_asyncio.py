@@ -1,0 +1,271 @@
+"""The Python clients without asyncio: the same methods, over a transport that a game or a test can replace."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import socket
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scoregate_client import (
+    BlockingTransport,
+    HttpAnswer,
+    HttpRequest,
+    HttpStream,
+    ModeratorClient,
+    Recorder,
+    Run,
+    ScoregateClient,
+    ScoregateError,
+    ServerClient,
+    SyncModeratorClient,
+    SyncScoregateClient,
+    SyncServerClient,
+    Unanswered,
+    Unconnected,
+    encode_recording,
+)
+from scoregate_client.retrying import asked_pause_s, pause_s
+
+from tests.clients.test_python_client import NOW, RUN_DOCUMENT, SUBMISSION_DOCUMENT
+from tests.support.thorough import examples
+
+Answered = HttpAnswer | Exception
+
+
+class Scripted:
+    """A transport and a runner in memory: it answers by a script, and pauses move its clock."""
+
+    def __init__(self, *script: Answered) -> None:
+        self.script = list(script)
+        self.sent: list[HttpRequest] = []
+        self.pauses: list[float] = []
+        self.now_s = float(NOW)
+
+    async def send(self, request: HttpRequest) -> HttpAnswer:
+        self.sent.append(request)
+        answer = self.script.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    @asynccontextmanager
+    async def listen(self, request: HttpRequest) -> AsyncIterator[HttpStream]:
+        answer = await self.send(request)
+
+        async def chunks() -> AsyncIterator[bytes]:
+            yield answer.body
+
+        yield HttpStream(answer.status, answer.headers, chunks())
+
+    async def close(self) -> None:
+        return
+
+    async def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.now_s += seconds
+
+    async def in_thread(self, function: Callable[[], Any]) -> Any:
+        return function()
+
+    @asynccontextmanager
+    async def hinted(self, hints: Any) -> AsyncIterator[Any]:
+        await hints.aclose()
+        yield self.sleep
+
+
+def told(status: int, document: Any = None, **headers: str) -> HttpAnswer:
+    body = b"" if document is None else json.dumps(document).encode()
+    return HttpAnswer(status, {name.replace("_", "-"): value for name, value in headers.items()}, body)
+
+
+def a_client(*script: Answered, **options: Any) -> tuple[SyncScoregateClient, Scripted]:
+    world = Scripted(*script)
+    steady = {"transport": world, "runner": world, "clock": lambda: world.now_s, "jitter": lambda: 1.0}
+    return SyncScoregateClient("https://scores.example", token="t", **(steady | options)), world
+
+
+def submit(client: SyncScoregateClient) -> str:
+    return client.submit(Run.from_json(RUN_DOCUMENT), 7, 3, {"coins": 1}, b"SGR1").state
+
+
+@pytest.mark.parametrize(
+    ("whole", "sync"),
+    [
+        (ScoregateClient, SyncScoregateClient),
+        (ServerClient, SyncServerClient),
+        (ModeratorClient, SyncModeratorClient),
+    ],
+)
+def test_every_method_is_there_without_asyncio(whole: type, sync: type) -> None:
+    """Under its name, with its parameters and its words."""
+    for name, method in inspect.getmembers(whole, inspect.isfunction):
+        if not name.startswith("_"):
+            assert inspect.signature(method) == inspect.signature(getattr(sync, name)) or name == "close"
+            assert (method.__doc__ == getattr(sync, name).__doc__) or name == "close"
+            assert not inspect.iscoroutinefunction(getattr(sync, name))
+
+
+def test_a_run_is_played_without_an_event_loop() -> None:
+    """Opened, submitted, waited for and watched, by plain calls."""
+    event = b'event: standing\nid: 1-0\ndata: {"score": 7}\n\n'
+    client, world = a_client(
+        told(201, RUN_DOCUMENT),
+        told(202, SUBMISSION_DOCUMENT),
+        told(200, SUBMISSION_DOCUMENT),
+        told(200, SUBMISSION_DOCUMENT),
+        told(200, SUBMISSION_DOCUMENT | {"state": "held"}),
+        HttpAnswer(200, {"content-type": "text/event-stream"}, event),
+    )
+    with client:
+        submission = client.submit(client.open_run("arcade", "arcade-1"), 7, 3, {"coins": 1}, b"SGR1")
+        assert "held" == client.wait_until_settled(submission).state
+        with closing(client.watch("arcade")) as events:
+            assert {"score": 7} == next(events).data
+    assert [0.5, 1.0] == world.pauses
+
+
+def test_waiting_for_a_decision_ends_with_an_error() -> None:
+    """After the time that it was given."""
+    client, _ = a_client(*[told(200, SUBMISSION_DOCUMENT)] * 9)
+    with pytest.raises(ScoregateError) as late:
+        client.wait_until_settled("r_1", timeout_s=0.0)
+    assert (0, "timeout") == (late.value.status, late.value.reason)
+
+
+def test_only_what_did_nothing_is_repeated_where_a_second_would_be_created() -> None:
+    """No connection, too many requests, no capacity; but no lost answer, and no failure."""
+    client, world = a_client(Unconnected(), told(429), told(503), told(201, RUN_DOCUMENT))
+    assert "r_1" == client.open_run("arcade", "arcade-1").run
+    assert 4 == len(world.sent)
+    for fault in (Unanswered("lost"), told(500), told(502), told(504), told(408)):
+        client, world = a_client(fault, told(201, RUN_DOCUMENT))
+        with pytest.raises(ScoregateError):
+            client.open_run("arcade", "arcade-1")
+        assert 1 == len(world.sent)
+
+
+def test_a_retry_is_signed_anew_only_if_its_signature_would_have_expired() -> None:
+    """The same signature while it lives, as it is the same request; then another one over the same body."""
+    client, world = a_client(*[told(503, retry_after="60")] * 5, told(202, SUBMISSION_DOCUMENT))
+    assert "pending" == submit(client)
+    signatures = [each.headers["Signature-Input"] for each in world.sent]
+    assert 1 == len({*signatures[:5]})
+    assert signatures[4] != signatures[5]
+    assert 1 == len({each.body for each in world.sent})
+
+
+def test_the_gateways_time_is_kept_for_the_next_run() -> None:
+    """One refusal, and none after it."""
+    late = {"type": "https://scoregate.dev/problems/signature-expired", "server_time": NOW + 3600}
+    refused = told(401, late, content_type="application/problem+json")
+    client, world = a_client(refused, *[told(202, SUBMISSION_DOCUMENT)] * 2)
+    assert ["pending", "pending"] == [submit(client), submit(client)]
+    created = [each.headers["Signature-Input"].partition(";created=")[2][:10] for each in world.sent]
+    assert [str(NOW), str(NOW + 3600), str(NOW + 3600)] == created
+
+
+@settings(max_examples=examples(40))
+@given(st.integers(1, 60), st.floats(0, 1))
+def test_a_pause_is_the_half_to_the_whole_of_a_doubled_one(attempt: int, jitter: float) -> None:
+    """And never above half a minute."""
+    whole_s = min(0.5 * 2 ** (attempt - 1), 30.0)
+    assert whole_s / 2 <= pause_s(attempt, jitter) <= whole_s
+
+
+@settings(max_examples=examples(40))
+@given(st.text(), st.text())
+def test_any_text_may_stand_in_retry_after(asked: str, date: str) -> None:
+    """It is a pause, or none; never an error, and never negative."""
+    found = asked_pause_s({"retry-after": asked, "date": date}, NOW)
+    assert found is None or found >= 0
+
+
+junk = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from([*RUN_DOCUMENT, *SUBMISSION_DOCUMENT, "entries", "next"]), inner, max_size=5
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=examples(40))
+@given(st.binary(max_size=40) | junk.map(json.dumps).map(str.encode))
+def test_junk_is_an_error_of_the_client(body: bytes) -> None:
+    """Whatever stands in the place of an answer, a game catches one error."""
+    client, _ = a_client(*[HttpAnswer(200, {}, body)] * 5, attempts=1)
+    for read in (
+        lambda: client.open_run("arcade", "b"),
+        lambda: client.entries("arcade"),
+        client.families,
+        client.friends,
+        lambda: client.board("arcade"),
+    ):
+        with pytest.raises(ScoregateError):
+            read()
+
+
+@settings(max_examples=examples(40))
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=60), st.integers(0, 7))
+def test_a_recorder_makes_what_the_whole_run_encodes_to(inputs: list[int], checkpoint_ticks: int) -> None:
+    """It says when a hash is due, and takes it then alone."""
+    recorder, hashes = Recorder(checkpoint_ticks), []
+    for number, word in enumerate(inputs):
+        if recorder.tick(word):
+            with pytest.raises(ValueError, match="missing"):
+                recorder.tick(word)
+            recorder.checkpoint(number)
+            hashes.append(number)
+        with pytest.raises(ValueError, match="due"):
+            recorder.checkpoint(number)
+    assert encode_recording(inputs, hashes, checkpoint_ticks) == recorder.finish()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}",
+        b"",
+    ],
+)
+def test_half_an_answer_is_none(answer: bytes) -> None:
+    """The standard library does not tell, so the transport does."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(answer)
+
+        serving = threading.Thread(target=serve)
+        serving.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        with SyncScoregateClient(url, attempts=1, transport=BlockingTransport()) as client:
+            with pytest.raises(ScoregateError) as lost:
+                client.board("arcade")
+        serving.join()
+    assert 0 == lost.value.status
+
+
+def test_nobody_but_the_gateway_sets_the_clock() -> None:
+    """Something in between may answer with its words, and not as it does."""
+    refusal = {"type": "https://scoregate.dev/problems/signature-expired", "server_time": NOW + 5000}
+    client, world = a_client(
+        told(401, refusal, content_type="application/json"), told(202, SUBMISSION_DOCUMENT)
+    )
+    with pytest.raises(ScoregateError):
+        submit(client)
+    submit(client)
+    assert f";created={NOW};" in world.sent[-1].headers["Signature-Input"]
