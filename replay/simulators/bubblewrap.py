@@ -15,9 +15,9 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from policies.system import SYSTEM
+from replay.confined.launch import INSIDE
 from replay.simulators import printable
 from replay.simulators.child_process import boot
-from replay.simulators.launch import INSIDE
 
 PROGRAM: Final = "/simulator/program"
 FILES: Final = "/simulator/files"
@@ -60,7 +60,7 @@ def version() -> str | None:
 
 def _try(path: str) -> Probe:
     limits = str(PROBE_MEMORY_BYTES), str(PROBE_S)
-    command = boot("launch", INSIDE, "/", *limits, *enclosed(path, ("/bin/true",), {}, {}))
+    command = boot("replay.confined.launch", INSIDE, "/", *limits, *enclosed(path, ("/bin/true",), {}, {}))
     try:
         subprocess.run(command, env={}, capture_output=True, timeout=PROBE_S, check=True)
         version_line = subprocess.run(

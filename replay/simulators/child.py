@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 
 from policies.vocabulary import Reason
+from replay.confined.confinement import confine, limit_next
 from replay.simulators import SimulatorFault
-from replay.simulators.confinement import confine, limit_next
 from replay.simulators.frames import (
     ASSET,
     FAULT,

@@ -26,7 +26,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 _BOOT = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from replay.simulators.{module} import main
+from {module} import main
 main(int(sys.argv[2]), *sys.argv[3:])
 """
 _BY_SHELL = 128
@@ -129,7 +129,7 @@ class ChildProcess:
 
 
 def boot(module: str, *arguments: str, hash_seed: bool = False) -> tuple[str, ...]:
-    """Return the command that runs `main` of a module of this package, isolated.
+    """Return the command that runs `main` of a module, isolated.
 
     `main` gets the parent's process id, then `arguments`. With `hash_seed` the interpreter reads its
     environment's variables, which `-I` would have it ignore.

@@ -1,7 +1,7 @@
 """Runs a studio's own verifier, a Python file with one function, in a confined child process.
 
 The child reads no file: it receives the very bytes that have the digest. It imported what plug-ins may import
-before it gave up its files (`replay.simulators.plugin_child`).
+before it gave up its files (`replay.confined.plugin_child`).
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Final
 
 from policies.digests import simulator_digest
 from policies.vocabulary import Reason, SimulatorKind
+from replay.confined.plugin_child import HELLO, LOADED
 from replay.simulators import SimulationRequest, SimulatorFault
 from replay.simulators.child_process import ChildDied, ChildTimedOut, SandboxUnavailable, boot, deadline_in
 from replay.simulators.line_child import LineChild
 from replay.simulators.line_protocol import VERSION, BrokenProtocolRule, ProtocolRule, question
 from replay.simulators.line_simulators import LineSimulators
-from replay.simulators.plugin_child import HELLO, LOADED
 
 SOURCE_BYTES_LIMIT: Final = 1024 * 1024
 
@@ -38,7 +38,7 @@ class PluginSimulators(LineSimulators):
         source = _source(request)
         if isinstance(source, SimulatorFault):
             return source
-        child = _Plugin(boot("plugin_child", hash_seed=True), environment=HASH_SEED)
+        child = _Plugin(boot("replay.confined.plugin_child", hash_seed=True), environment=HASH_SEED)
         try:
             self._await_hello(child)
             fault = self._load(child, source, request)

@@ -1,7 +1,7 @@
 """Runs a game's own headless program, or an adapter for it, in a sandbox that is asked in JSON lines.
 
 With bubblewrap the program has an empty machine of its own. Without it, resource limits and what Linux grants
-to any user must do (`replay.simulators.confinement`), and the engine's name in the verdict says so.
+to any user must do (`replay.confined.confinement`), and the engine's name in the verdict says so.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Final
 from policies.digests import simulator_digest
 from policies.trees import Tree, TreeRefused
 from policies.vocabulary import Reason, SimulatorKind
+from replay.confined.confinement import NOBODY
+from replay.confined.launch import ALONE, INSIDE, SCRATCH
 from replay.simulators import SimulationRequest, SimulatorFault, bubblewrap
 from replay.simulators.child_process import SandboxUnavailable, boot
-from replay.simulators.confinement import NOBODY
 from replay.simulators.folder_copies import FolderCopies, copy_folder
-from replay.simulators.launch import ALONE, INSIDE, SCRATCH
 from replay.simulators.line_child import LineChild
 from replay.simulators.line_protocol import VERSION, question
 from replay.simulators.line_simulators import START_WALL_MS, Key, LineSimulators
@@ -221,7 +221,7 @@ def _fill(folder: Path, contents: _Contents) -> None:
 def _launched(request: SimulationRequest, how: str, folder: str, command: Sequence[str]) -> tuple[str, ...]:
     memory_bytes = request.budget.memory_mib * 1024 * 1024
     processor_s = request.runs_per_process * ceil(request.budget.wall_ms / 1000)
-    return boot("launch", how, folder, str(memory_bytes), str(processor_s), *command)
+    return boot("replay.confined.launch", how, folder, str(memory_bytes), str(processor_s), *command)
 
 
 def _limited(program: str, tasks: int) -> tuple[str, ...]:

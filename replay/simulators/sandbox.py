@@ -97,7 +97,7 @@ class Sandbox:
             self._drop()
             child = None
         if child is None:
-            child = self._child = Child(self._command or boot("child"), self._start_wall_ms)
+            child = self._child = Child(self._command or boot("replay.simulators.child"), self._start_wall_ms)
         return child
 
     def _drop(self) -> None:

@@ -34,8 +34,8 @@ def said(program: str, *words: str) -> Any:
 TRIED = """
     import fcntl, json, os, socket
     from pathlib import Path
-    from replay.simulators import confinement
-    from replay.simulators.confinement import READ, WRITE, leave
+    from replay.confined import confinement
+    from replay.confined.confinement import READ, WRITE, leave
 
     readable, scratch, port, name = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     confinement._leave_network = lambda libc: None  # as where no namespace is granted
@@ -108,7 +108,7 @@ def _tried(directory: Path, how: str) -> Mapping[str, str]:
 
 LIMITED = """
     import json, resource
-    from replay.simulators.confinement import _limit_resources, limit_next, limit_program
+    from replay.confined.confinement import _limit_resources, limit_next, limit_program
 
     def lower(kind, value):
         resource.setrlimit(getattr(resource, kind), (value, value))

@@ -18,8 +18,7 @@ import pytest
 from policies.loader import Simulator
 from policies.replaying import Budget
 from policies.vocabulary import Reason, SimulatorKind
-from replay.simulators import Simulation, SimulationRequest, SimulatorFault, bubblewrap
-from replay.simulators.confinement import (
+from replay.confined.confinement import (
     ADDRESS_BYTES,
     COMPILE_BYTES,
     MEMORY_BYTES_LIMIT,
@@ -27,9 +26,10 @@ from replay.simulators.confinement import (
     PROGRAM_ADDRESS_BYTES,
     READ,
 )
-from replay.simulators.launch import DEVICES, SCRATCH, _allowed
+from replay.confined.launch import DEVICES, SCRATCH, _allowed
+from replay.confined.plugin_child import INTERPRETER_BYTES
+from replay.simulators import Simulation, SimulationRequest, SimulatorFault, bubblewrap
 from replay.simulators.plugin import PluginSimulators
-from replay.simulators.plugin_child import INTERPRETER_BYTES
 from replay.simulators.process import PATH, TASKS_ALONE, TASKS_INSIDE, ProcessSimulators
 from replay.simulators.sandbox import Sandbox
 from tests.replay.games import GAME, store
@@ -97,8 +97,8 @@ def test_P17_a_program_finds_the_variables_and_the_room_of_its_page(
 
 def test_P17_a_program_alone_may_write_to_its_room_and_to_devices(tmp_path: Path):
     """P17: whatever the modes of files are: a worker that is not root runs programs as its own user."""
-    written = {path for path, rights in _allowed(tmp_path).items() if rights & ~READ}
-    assert {tmp_path / SCRATCH, *map(Path, DEVICES)} == written
+    written = {path for path, rights in _allowed(str(tmp_path)).items() if rights & ~READ}
+    assert {str(tmp_path / SCRATCH), *DEVICES} == written
 
 
 @pytest.mark.usefixtures("group")

@@ -16,12 +16,12 @@ import pytest
 from policies.loader import Simulator
 from policies.replaying import RecordingKind, Replay
 from policies.vocabulary import Claim, Reason, SimulatorKind, VerdictKind
+from replay.confined.plugin_child import MODULES
 from replay.simulators import Simulation, SimulationOutcome, SimulatorFault
 from replay.simulators.child_process import SandboxUnavailable
 from replay.simulators.line_child import COMPLAINT_BYTES
 from replay.simulators.line_protocol import ProtocolRule
 from replay.simulators.plugin import SOURCE_BYTES_LIMIT, PluginSimulators
-from replay.simulators.plugin_child import MODULES
 from replay.verify import verify
 from tests.replay.games import STATS, play
 from tests.support.programs import BUDGET, HURRIED, PLUGIN, SEED, WORDS, request, wordless, write
@@ -321,14 +321,19 @@ def test_P17_a_plugin_reaches_no_network_and_no_worker(shared: PluginSimulators,
 
 
 @linux_only
-def test_P17_the_child_knows_nothing_of_the_gateway() -> None:
-    """P17: its program imports neither the gateway nor anything that talks to a network."""
-    program = "import sys, replay.simulators.plugin_child; print(*sys.modules)"
+def test_P17_a_child_knows_nothing_of_the_gateway_and_a_program_waits_for_few_modules() -> None:
+    """P17: it imports neither the gateway nor anything that talks to a network. Each run of a program starts one."""
+    program = (
+        "import sys, replay.confined.launch; print(*sys.modules);"
+        "import replay.confined.plugin_child; print(*sys.modules)"
+    )
     root = Path(__file__).resolve().parents[2]
     found = subprocess.run(
-        [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True
+        [sys.executable, "-S", "-c", program], cwd=root, capture_output=True, text=True, check=True
     )
-    names = {name.partition(".")[0] for name in found.stdout.split()}
+    before, after = map(str.split, found.stdout.splitlines())
+    assert not {"contextlib", "dataclasses", "pathlib", "re", "typing"}.intersection(before)
+    names = {name.partition(".")[0] for name in after}
     assert not names & {
         "gateway",
         "validators",

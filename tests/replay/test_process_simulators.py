@@ -647,8 +647,8 @@ def test_M17_nobody_looks_into_the_memory_of_what_is_confined() -> None:
     """
     confined = """if True:
         import ctypes, os
-        from replay.simulators import confinement
-        from replay.simulators.confinement import leave
+        from replay.confined import confinement
+        from replay.confined.confinement import leave
         confinement._leave_network = lambda libc: None
         libc = ctypes.CDLL(None)
         before = libc.prctl(3, 0, 0, 0, 0)

@@ -21,8 +21,8 @@ import pytest
 from policies.loader import Simulator
 from policies.replaying import Budget, Replay
 from policies.vocabulary import Claim, Reason, VerdictKind
+from replay.confined.confinement import COMPILE_BYTES
 from replay.simulators import Simulation, SimulationRequest, SimulatorFault, frames
-from replay.simulators.confinement import COMPILE_BYTES
 from replay.simulators.sandbox import MODULES_AT_ONCE, Sandbox, SandboxUnavailable
 from replay.simulators.wasm import ModuleRule
 from replay.verify import verify
@@ -519,7 +519,7 @@ def _with_child(body: str) -> tuple[str, ...]:
 import os, struct, sys, time
 sys.path.insert(0, {str(ROOT)!r})
 from replay.simulators import frames
-from replay.simulators.confinement import confine
+from replay.confined.confinement import confine
 confine({os.getpid()})
 os.write(1, frames.HELLO)
 kind, sequence, length = frames.HEADER.unpack(os.read(0, frames.HEADER.size))
@@ -718,7 +718,7 @@ def _confined(statement: str) -> str:
     program = f"""
 import os, socket, sys
 sys.path.insert(0, {str(ROOT)!r})
-from replay.simulators.confinement import confine
+from replay.confined.confinement import confine
 confine({os.getpid()})
 try:
     {statement}
@@ -764,7 +764,7 @@ def test_P17_a_confined_process_has_no_network() -> None:
 @linux_only
 def test_a_child_whose_parent_is_gone_does_not_start() -> None:
     """A parent that died before the child could ask to be told of it is noticed."""
-    program = "from replay.simulators.confinement import confine; confine(1234567); print('still here')"
+    program = "from replay.confined.confinement import confine; confine(1234567); print('still here')"
     found = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
     )

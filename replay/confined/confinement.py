@@ -13,11 +13,13 @@ import os
 import resource
 import struct
 import sys
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from math import ceil
-from pathlib import Path
+from stat import S_ISDIR
 from time import process_time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # each start would wait for these, and for typing
+    from collections.abc import Iterable, Mapping
 
 COMPILE_BYTES = 768 * 1024 * 1024
 """Room for the interpreter, the compiler and the compiled code, besides a module's own memory."""
@@ -74,13 +76,15 @@ def become_nobody() -> None:
     """Give up root's rights, if this process has them: over files, other processes, and resource limits."""
     if os.geteuid() != 0:
         return
-    with suppress(OSError):  # in a container, root may not be allowed to change users
+    try:  # not suppress: a start would wait for contextlib
         os.setgroups([])
         os.setresgid(NOBODY, NOBODY, NOBODY)
         os.setresuid(NOBODY, NOBODY, NOBODY)
+    except OSError:  # in a container, root may not be allowed to change users
+        pass
 
 
-def leave(parent: int, allowed: Mapping[Path, int]) -> None:
+def leave(parent: int, allowed: Mapping[str, int]) -> None:
     """Leave the network, other processes and all files but the `allowed`, as far as the system can."""
     if sys.platform != "linux":
         return
@@ -144,7 +148,7 @@ def _fields_of(version: int) -> int:
     return 1 + (version >= _TCP_SINCE) + (version >= _SCOPES_SINCE)
 
 
-def _leave_files(libc: ctypes.CDLL, allowed: Iterable[tuple[Path, int]]) -> None:
+def _leave_files(libc: ctypes.CDLL, allowed: Iterable[tuple[str, int]]) -> None:
     """Deny all paths but the `allowed`, and TCP and foreign signals if the kernel can (Landlock ABI 4, 6)."""
     version = libc.syscall(_LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), _LANDLOCK_VERSION_FLAG)
     if version < 1:
@@ -160,12 +164,13 @@ def _leave_files(libc: ctypes.CDLL, allowed: Iterable[tuple[Path, int]]) -> None
         os.close(ruleset)
 
 
-def _allow(libc: ctypes.CDLL, ruleset: int, path: Path, rights: int) -> None:
+def _allow(libc: ctypes.CDLL, ruleset: int, path: str, rights: int) -> None:
     """Allow the path and everything beneath it. A missing path needs no permission."""
     try:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return
-    rule = struct.pack("=Qi", rights if path.is_dir() else rights & _OF_FILES, descriptor)
+    is_folder = S_ISDIR(os.fstat(descriptor).st_mode)
+    rule = struct.pack("=Qi", rights if is_folder else rights & _OF_FILES, descriptor)
     libc.syscall(_LANDLOCK_ADD_RULE, ruleset, _PATH_BENEATH, rule, 0)
     os.close(descriptor)

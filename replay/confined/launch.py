@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 
 from policies.system import SYSTEM
-from replay.simulators.confinement import READ, WRITE, become_nobody, leave, limit_program
+from replay.confined.confinement import READ, WRITE, become_nobody, leave, limit_program
 
 INSIDE, ALONE = "inside", "alone"
 SCRATCH = "scratch"
@@ -26,7 +25,7 @@ def main(parent: int, how: str, folder: str, memory_bytes: str, processor_s: str
     """
     limit_program(int(memory_bytes), int(processor_s))
     if how == ALONE:
-        leave(parent, _allowed(Path(folder)))
+        leave(parent, _allowed(folder))
     become_nobody()
     try:
         os.execv(command[0], command)  # noqa: S606 - becoming it is the point
@@ -34,6 +33,6 @@ def main(parent: int, how: str, folder: str, memory_bytes: str, processor_s: str
         sys.exit(f"cannot start {command[0]}: {error}")
 
 
-def _allowed(folder: Path) -> dict[Path, int]:
-    paths = dict.fromkeys(map(Path, SYSTEM), READ) | dict.fromkeys(map(Path, DEVICES), WRITE)
-    return {**paths, folder: READ, folder / SCRATCH: WRITE}
+def _allowed(folder: str) -> dict[str, int]:
+    paths = dict.fromkeys(SYSTEM, READ) | dict.fromkeys(DEVICES, WRITE)
+    return {**paths, folder: READ, f"{folder}/{SCRATCH}": WRITE}

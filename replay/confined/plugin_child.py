@@ -14,7 +14,7 @@ from array import array
 from types import CodeType
 from typing import IO, Any, Final
 
-from replay.simulators.confinement import confine, limit_next
+from replay.confined.confinement import confine, limit_next
 
 HELLO, LOADED = b"ready", b"loaded"
 
