@@ -165,6 +165,21 @@ def shown_again(moderator: str) -> str:
     return f"limit:{{{moderator}}}:shown_again"
 
 
+def recovery_address(network: str, address: str) -> str:
+    """STRING: theoretical arrival times (µs) of recovery codes tried by a hashed address or its network."""
+    return f"limit:{{{network}}}:recovery:{address}"
+
+
+def own_name(player: str) -> str:
+    """STRING: theoretical arrival time (µs) of the limit on names that a player chooses."""
+    return f"limit:{{{player}}}:name"
+
+
+def own_export(player: str) -> str:
+    """STRING: theoretical arrival time (µs) of the limit on copies that a player gets of their data."""
+    return f"limit:{{{player}}}:export"
+
+
 def downloads(network: str, address: str) -> str:
     """STRING: `<requests> <KiB>`, theoretical arrival times (µs, GCRA) of downloads by a hashed address."""
     return f"limit:{{{network}}}:downloads:{address}"

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from redis.asyncio import Redis, RedisCluster
 
+from gateway.index import keys
 from gateway.index.cluster import RAW, Client, keys_by_server
 from gateway.index.scripts import Script, index_boundary
 
@@ -21,6 +22,9 @@ CHANGES_KEPT: Final = 20_000
 It is twice as many as a returning listener may read, and 40 s of 500 changes in a second for those who derive
 from the stream. If all lanes of a deployment are as busy, their streams take 1 GB together.
 """
+
+TRIMMED_AT_ONCE: Final = 1_000
+"""Entries that one command reads to find those of a player."""
 
 STREAM_ID: Final = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
 
@@ -102,13 +106,13 @@ async def newest_ids(client: Client, streams: Sequence[str]) -> dict[str, str | 
     return {key: rows[0][0].decode() if rows else None for key, rows in answers.items()}
 
 
-async def values_of(client: Client, keys: Sequence[str]) -> dict[str, bytes | None]:
+async def values_of(client: Client, wanted: Sequence[str]) -> dict[str, bytes | None]:
     """Return the value of each key, None while there is none, with one call per server."""
     if not isinstance(client, RedisCluster):
         with index_boundary():
-            values: Any = await client.execute_command("MGET", *keys, **RAW)  # type: ignore[no-untyped-call]
-        return dict(zip(keys, values, strict=True))
-    return await answers_of(client, {key: ("GET", key) for key in keys})
+            values: Any = await client.execute_command("MGET", *wanted, **RAW)  # type: ignore[no-untyped-call]
+        return dict(zip(wanted, values, strict=True))
+    return await answers_of(client, {key: ("GET", key) for key in wanted})
 
 
 async def grown_after(client: Client, ends: Mapping[str, str], *, block_ms: int | None = None) -> set[str]:
@@ -147,3 +151,19 @@ async def answers_of(client: Client, commands: Mapping[str, Sequence[Any]]) -> d
 def of_board(board: str, entries: Iterable[Entry]) -> list[Entry]:
     """Return the entries that are of a board."""
     return [entry for entry in entries if entry[1].get("board") == board]
+
+
+async def forget_name(client: Redis, lane: int, player: str) -> int:
+    """Take a player's changes out of a lane's stream, since they have a name, and return how many.
+
+    Whoever was to continue from one of them begins anew, as after a trim. Raises IndexUnavailable.
+    """
+    key, last, count = keys.lane_changes(lane), "-", 0
+    while True:
+        with index_boundary():
+            rows: Any = await client.xrange(key, min=last, count=TRIMMED_AT_ONCE)
+            ids = [entry_id for entry_id, fields in rows if fields.get("player") == player]
+            count += await client.xdel(key, *ids) if ids else 0
+        if len(rows) < TRIMMED_AT_ONCE:
+            return count
+        last = f"({rows[-1][0]}"

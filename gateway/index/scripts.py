@@ -108,7 +108,7 @@ class ReadingScript:
 
 
 class PipelinedScript:
-    """A reading script that is called for many keys in one round trip, on a cluster one to each node.
+    """An idempotent script that is called for many keys in one round trip, on a cluster one to each node.
 
     A call is sent again to a Redis that lacked the script, or to the node that has its slot now. It returns
     bytes.
@@ -154,15 +154,21 @@ class PipelinedScript:
         """Return the results of calls to one server, with an IndexUnavailable for each that failed."""
         try:
             with index_boundary():
-                async with self._client.pipeline(transaction=False) as pipe:
-                    for keys, arguments in calls:
-                        zsets, values = with_ranges(keys, arguments)
-                        source = self._on_ranges if zsets else self._plain
-                        pipe.execute_command(*source.by_digest([*keys, *zsets], values), **RAW)
-                    answers = await pipe.execute(raise_on_error=False, **self._options)
+                first, *others = await self._sent(calls)
         except IndexUnavailable as error:
             return [error] * len(calls)
-        return await asyncio.gather(*map(self._result, calls, answers))
+        result = await self._result(calls[0], first)
+        if others and isinstance(first, NoScriptError):  # with the first, Redis was given the script
+            return [result, *await self._answers(calls[1:])]
+        return [result, *await asyncio.gather(*map(self._result, calls[1:], others))]
+
+    async def _sent(self, calls: Sequence[ScriptCall]) -> list[Any]:
+        async with self._client.pipeline(transaction=False) as pipe:
+            for keys, arguments in calls:
+                zsets, values = with_ranges(keys, arguments)
+                source = self._on_ranges if zsets else self._plain
+                pipe.execute_command(*source.by_digest([*keys, *zsets], values), **RAW)
+            return await pipe.execute(raise_on_error=False, **self._options)
 
     async def _result(self, call: ScriptCall, answer: Any) -> Any:
         try:

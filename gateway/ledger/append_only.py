@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.ledger.schema import submissions
+from gateway.ledger.schema import events, submissions
 
-_FACTS = tuple(
-    column.name
-    for column in submissions.columns
-    if column.name not in {"state", "reason", "attempt", "lease_until_ms"}
+_CHANGING: Final = frozenset(
+    {"state", "reason", "attempt", "lease_until_ms", "player", "played_by", "details"}
 )
+_FACTS = tuple(column.name for column in submissions.columns if column.name not in _CHANGING)
+_EVENT = tuple(column.name for column in events.columns if column.name != "detail")
 
+_PLAYERS: Final = ("player", "played_by")
+_IS_ANOTHER: Final = "coalesce(NEW.played_by, NEW.player) <> coalesce(OLD.played_by, OLD.player)"
+"""A merge changes for whom a submission counts, and never who played it."""
+
+_IS_NO_ERASURE: Final = "NOT EXISTS (SELECT 1 FROM erased_rows WHERE seq = OLD.seq)"
+"""What an erasure takes away is noted first, with the leaf that was sealed."""
 
 _OPENING: Final = ("parameters", "asset", "opened_at_ms", "opened_by", "opened_seq")
 """What a board is opened with. It may be set again only if a deleted board's name is opened again."""
@@ -27,7 +33,8 @@ def _refuse(name: str, action: str, table: str, columns: tuple[str, ...] = (), w
 
 
 SQLITE_TRIGGERS: tuple[str, ...] = (
-    _refuse("events_no_update", "UPDATE", "events"),
+    _refuse("events_no_update", "UPDATE", "events", _EVENT),
+    _refuse("events_detail_no_update", "UPDATE", "events", ("detail",), when=_IS_NO_ERASURE),
     _refuse("events_no_delete", "DELETE", "events"),
     _refuse("server_operations_no_update", "UPDATE", "server_operations"),
     _refuse("server_operations_no_delete", "DELETE", "server_operations"),
@@ -46,7 +53,11 @@ BEGIN SELECT RAISE(ABORT, 'recordings is append-only'); END
     _refuse("commitments_facts_no_update", "UPDATE", "commitments", ("seq", "size_bytes", "reveal_ms")),
     _refuse("commitments_no_delete", "DELETE", "commitments"),
     _refuse("submissions_facts_no_update", "UPDATE", "submissions", _FACTS),
+    _refuse("submissions_played_by_no_update", "UPDATE", "submissions", _PLAYERS, when=_IS_ANOTHER),
+    _refuse("submissions_details_no_update", "UPDATE", "submissions", ("details",), when=_IS_NO_ERASURE),
     _refuse("submissions_no_delete", "DELETE", "submissions"),
+    _refuse("erased_rows_no_update", "UPDATE", "erased_rows"),
+    _refuse("erased_rows_no_delete", "DELETE", "erased_rows"),
     _refuse("achievements_no_update", "UPDATE", "achievements"),
     _refuse("achievements_no_delete", "DELETE", "achievements"),
     _refuse("seals_no_update", "UPDATE", "seals"),

@@ -13,6 +13,7 @@ from sqlalchemy import Table
 
 from gateway.ledger.moderation.cases import appended_cases, open_cases
 from gateway.ledger.players.addresses import note_addresses
+from gateway.ledger.players.late_runs import attribute_appended
 from gateway.ledger.records import NewSubmission, Receipt, receipt_from
 from gateway.ledger.submissions.append import plan_append, rows_of
 from gateway.ledger.transaction import Cells, Operation, Row
@@ -112,6 +113,7 @@ async def append_group(connection: WritingConnection, group: Sequence[NewSubmiss
             await connection.perform(open_cases(held))
         if any(new.address for new in fresh):
             await connection.perform(note_addresses(fresh))
+        await connection.perform(attribute_appended(fresh))
     return receipts
 
 

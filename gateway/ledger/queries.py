@@ -60,12 +60,19 @@ _SUBMISSION_COLUMNS = (
     _s.runs_opened,
     _s.runs_submitted,
     _s.board_content,
+    _s.played_by,
 )
 
 _SUBMISSION = Query(select(*_SUBMISSION_COLUMNS).where(_s.submission_id == bindparam("submission_id")))
 _RECEIPT = Query(
     select(
-        _s.submission_id, _s.board, _s.player, _s.score, _s.initial_state, _s.nonce, _s.content_digest
+        _s.submission_id,
+        _s.board,
+        func.coalesce(_s.played_by, _s.player),
+        _s.score,
+        _s.initial_state,
+        _s.nonce,
+        _s.content_digest,
     ).where(_s.submission_id == bindparam("submission_id"))
 )
 _LISTED = Query(select(*_SUBMISSION_COLUMNS).where(is_listed(_s.submission_id)))

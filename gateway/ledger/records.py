@@ -62,7 +62,8 @@ class Receipt(NamedTuple):
 class StoredSubmission:
     """A submission as the ledger has it now.
 
-    Columns that cannot be read any more are empty, and named by `unreadable`.
+    Columns that cannot be read any more are empty, and named by `unreadable`. `played_by` is who played it,
+    if that one was merged into its player.
     """
 
     seq: int
@@ -85,7 +86,13 @@ class StoredSubmission:
     runs_opened: int | None = None
     runs_submitted: int | None = None
     board_content: bytes | None = None
+    played_by: str | None = None
     unreadable: tuple[str, ...] = ()
+
+    @property
+    def players(self) -> frozenset[str]:
+        """Return for whom it counts, and who played it."""
+        return frozenset({self.player, self.played_by or self.player})
 
 
 class StoredRecording(NamedTuple):

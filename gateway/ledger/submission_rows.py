@@ -23,7 +23,7 @@ UNREADABLE: Final = "unreadable"
 
 def submission_from(row: Row) -> StoredSubmission:
     """Return the submission of a row. Columns that cannot be read are empty, and named by `unreadable`."""
-    *facts, score, ticks, stats, recording_digest, simulator, findings, state, reason, attempt = row[:-3]
+    *facts, score, ticks, stats, recording_digest, simulator, findings, state, reason, attempt = row[:-4]
     unreadable: list[str] = []
     no_findings: tuple[Finding, ...] = ()
 
@@ -46,7 +46,7 @@ def submission_from(row: Row) -> StoredSubmission:
         State(state),
         read("reason", Reason, reason, Reason.RECORD_UNREADABLE),
         attempt,
-        *row[-3:],
+        *row[-4:],
         tuple(unreadable),
     )
     return StoredSubmission(*fields)

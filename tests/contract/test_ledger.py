@@ -161,18 +161,22 @@ async def test_M09_history_cannot_be_rewritten(ledger: Ledger, store: Store):
         "UPDATE recordings SET first_seq = 7",
         "DELETE FROM recordings",
         "DELETE FROM submissions",
-        *(f"UPDATE submissions SET {fact} = {fact}" for fact in FACTS),
+        "UPDATE events SET detail = 'nothing'",
+        "UPDATE submissions SET player = 'somebody'",
+        "UPDATE submissions SET played_by = 'somebody'",
+        *(f"UPDATE submissions SET {fact} = {fact}" for fact in FACTS if fact != "player"),
     ):
         with pytest.raises(store.refusals, match="append-only"):
             await store.sql(statement)
 
 
 async def test_M09_the_facts_are_all_there_are_but_the_state(ledger: Ledger, store: Store):
-    """The columns of a submission that may change are the four of its state, which is a fold of the events."""
+    """The columns that may change are the four of its state, a fold of the events, and for whom it counts."""
     await ledger.append(new_submission("run-1"))
     columns = await store.columns("submissions")
-    assert {"state", "reason", "attempt", "lease_until_ms"} == columns - set(FACTS)
+    assert {"state", "reason", "attempt", "lease_until_ms", "played_by"} == columns - set(FACTS)
     await store.sql("UPDATE submissions SET state = 'held', reason = 'x', attempt = 1, lease_until_ms = 5")
+    await store.sql("UPDATE submissions SET played_by = player, player = 'somebody'")
 
 
 async def test_a_submission_keeps_what_its_board_gave_the_simulator(ledger: Ledger):

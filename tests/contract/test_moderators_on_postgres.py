@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from gateway.ledger import queries
+from gateway.ledger.acts import Act
 from gateway.ledger.moderation import accounts, api_tokens, invitations, renames, second_factors, sessions
-from gateway.ledger.moderation.account_rows import ADMIN, EVERYWHERE, Act
+from gateway.ledger.moderation.account_rows import ADMIN, EVERYWHERE
 from gateway.ledger.moderation.api_tokens import TokenRecord
 from gateway.ledger.moderation.invitations import Invitation
 from gateway.ledger.moderation.sessions import SessionRecord

@@ -64,6 +64,8 @@ MEANT = {
        for name in ("COUNTING[ascending]", "COUNTING[descending]", "COUNTING[newest]", "BANNED[descending]", "BANNED[newest]")},
     "standings.banned_folds._LATEST": ("sort", OF_ONE),
     "moderation.bans._NEXT_END": ("scan", NEWEST),
+    "players.merges._SOURCES": ("sort", "who was merged into one player, of whom there are few"),
+    "players.merges._AT_WORK": ("range", "merges that submissions have to follow, and few of them wait for a board"),
     "moderation.bans._AT_WORK": ("range", "bans that submissions have to follow, and few of them wait for a board"),
     "leases._CLAIM": ("scan", LEASES),
     "leases._CLAIM_LANES": ("range scan", LEASES),

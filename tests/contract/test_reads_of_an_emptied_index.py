@@ -31,6 +31,7 @@ MADE_IN_REDIS: Final = ("friends=true", "players=", "segment=")
 APART: Final = {
     "/livez": "says nothing of a board",
     "/readyz": "says nothing of a board",
+    "/v1/export": "is lines of JSON, and from the ledger",
     "/v1/boards/{board}/join": "is for boards that are joined, and from the ledger",
     "/v1/boards/{board}/live": "has a test of its own",
     "/v1/moderation/trail.csv": "is no JSON, and from the ledger",

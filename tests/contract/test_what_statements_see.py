@@ -76,6 +76,17 @@ OF_EVERY_BOARD = {
     "moderation.surroundings._OF_PLAYER": "which of a moderator's boards each is of is looked at after the read",
     "moderation.bans._TO_REINSTATE": "the boards in the scope of a ban",
     "moderation.bans._TO_REVOKE": "the boards in the scope of a ban",
+    **{
+        f"privacy.{name}": "what the ledger has of a player, wherever"
+        for name in (
+            "export._SUBMISSIONS",
+            "export._TABLES[achievements]",
+            "export._TABLES[memberships]",
+            "erased_texts._FORGET[4]",
+            "erased_texts._SUBMISSIONS",
+        )
+    },
+    **{f"players.merges.{name}": "what a player has played, wherever" for name in ("_TO_MOVE", "_TO_RETURN")},
     "moderation.batches._ITEMS": "a batch is of several boards",
     **{
         f"moderation.selections.{name}": "what is selected is looked at after the read"
@@ -122,6 +133,7 @@ OF_EVERY_WINDOW = {
     "whole_boards._FIRST_STANDINGS": "all of a board that the index has",
     "archive.windows._READABLE": "which windows of a board can be read",
     "derived.achievements._OF_PLAYER": "a player's achievements, wherever they are",
+    "privacy.export._TABLES[achievements]": "a player's achievements, wherever they are",
     "standings.rollup_borders._NEXT": "the borders of a rollup in turn, whatever their window",
     "standings.rollup_points._DUE": "what was changed in any window",
     "standings.rollups._WINDOWS": "which windows of a board rollups follow",
@@ -148,6 +160,12 @@ ALL_THE_SAME = {
         "server_operations",
     ): "only a version that is too high hides what is counted",
     ("moderation.labels._OVERTURN", "labels"): "the decision is overturned already",
+    ("privacy.erasures._DUE", "erasures"): "the erasure has ended",
+    ("privacy.erased_texts._MERGES", "friends"): "it is a column of merges there",
+    ("seals.erased._LEAVES", "events"): "the event is no erasure's",
+    ("seals.erased._LEAVES", "erased_rows"): "the event is no erasure's",
+    ("privacy.erased_texts._OWN_EVENTS", "events"): "the event is of a submission",
+    ("privacy.export._TABLES[events]", "events"): "the event is of a submission",
     ("leases._CLAIM", "stewards"): "the lease has no owner, and would have none without the steward",
     ("leases._CLAIM_LANES", "leases"): "the lease is of a duty",
     ("leases._CLAIM_LANES", "stewards"): "the lease is of a duty",

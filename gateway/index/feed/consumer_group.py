@@ -11,8 +11,9 @@ from redis.asyncio import Redis
 
 from gateway.index import keys
 from gateway.index.changes import StandingChange, change_of
-from gateway.index.lane_stream import position_of
-from gateway.index.scripts import Script, index_boundary
+from gateway.index.lane_stream import answers_of, position_of
+from gateway.index.scripts import PipelinedScript, Script, index_boundary
+from policies.errors import IndexUnavailable
 from policies.ranking import Ranking
 
 LEFT_MS: Final = 30_000
@@ -60,7 +61,7 @@ class ChangeBatch(NamedTuple):
     """Entries for one consumer, and the number not yet delivered or acknowledged.
 
     `last_id` is the stream's last entry. If `is_whole` is False, the group has missed some, and gets no
-    entries until it calls `mark_whole`.
+    entries until it is marked as whole.
     """
 
     is_whole: bool
@@ -92,7 +93,6 @@ class ConsumerGroup:
         self._consumer = consumer
         self._keys = (keys.lane_changes(lane), keys.group_mark(lane, group))
         self._take = Script(client, "take_changes", is_raw=True)
-        self._mark = Script(client, "mark_group")
 
     async def take(self, count: int, *, left_ms: int = LEFT_MS, gone_ms: int = GONE_MS) -> ChangeBatch:
         """Return up to `count` entries, abandoned ones first."""
@@ -107,18 +107,36 @@ class ConsumerGroup:
         with index_boundary():
             await self._client.xack(self._keys[0], self._group, *ids)
 
-    async def begin(self) -> None:
-        """Have the group note what comes from now on, without a mark."""
-        await self._mark(self._keys, [self._group, 0])
 
-    async def mark_whole(self) -> bool:
-        """Record that everything missed has had its effect; False if the group has missed more meanwhile."""
-        return bool(await self._mark(self._keys, [self._group, 1]))
+class GroupMarks:
+    """The marks of one group in some lanes. Every method raises IndexUnavailable if Redis does not answer."""
 
-    async def unmark(self) -> None:
+    def __init__(self, client: Redis, group: str) -> None:
+        self._client = client
+        self._group = group
+        self._mark = PipelinedScript(client, "mark_group")
+
+    async def begin(self, lanes: Sequence[int]) -> None:
+        """Have the group note what comes to the lanes from now on, without marks."""
+        await self._mark_all(lanes, 0)
+
+    async def mark_whole(self, lanes: Sequence[int]) -> set[int]:
+        """Record that everything missed has had its effect. Return the lanes where no more was missed."""
+        marked = await self._mark_all(lanes, 1)
+        return {lane for lane, is_whole in zip(lanes, marked, strict=True) if is_whole}
+
+    async def remove(self, lanes: Sequence[int]) -> None:
         """Make the group start from the ledger again."""
-        with index_boundary():
-            await self._client.delete(self._keys[1])
+        marks = [keys.group_mark(lane, self._group) for lane in lanes]
+        await answers_of(self._client, {mark: ("DEL", mark) for mark in marks})
+
+    async def _mark_all(self, lanes: Sequence[int], is_whole: int) -> list[Any]:
+        places = ((keys.lane_changes(lane), keys.group_mark(lane, self._group)) for lane in lanes)
+        answers = await self._mark([(place, [self._group, is_whole]) for place in places])
+        for answer in answers:
+            if isinstance(answer, IndexUnavailable):
+                raise answer
+        return answers
 
 
 def _entry_of(raw: Any) -> GroupEntry:

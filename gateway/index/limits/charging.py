@@ -107,7 +107,12 @@ class KeyedLimit:
     """A limit by key, for other requests than submissions."""
 
     def __init__(
-        self, client: Redis, rate: Rate, key: Callable[[str], str], *, local: LocalLimiter | None = None
+        self,
+        client: Redis,
+        rate: Rate | HourlyRate,
+        key: Callable[[str], str],
+        *,
+        local: LocalLimiter | None = None,
     ) -> None:
         self._charges = Charges(client, local=local)
         self._rate = rate

@@ -99,6 +99,12 @@ class LoggedEvent(NamedTuple):
         """Return 1 if the submission begins to count, -1 if it ceases to, 0 if neither."""
         return (self.to_state is State.PROMOTED) - (self.from_state is State.PROMOTED)
 
+    @property
+    def is_move(self) -> bool:
+        """Return whether a merge, or its undoing, lets the submission count for another player."""
+        is_of_merge = self.reason in {Reason.MERGED, Reason.UNMERGED}
+        return is_of_merge and self.to_state is State.PROMOTED
+
 
 class LogSlice(NamedTuple):
     """Events of submissions, oldest first, the event up to which they are all, and whether it is the newest.

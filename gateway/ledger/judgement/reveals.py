@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from sqlalchemy import and_, bindparam, func, literal_column, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
+from gateway.ledger.players.merges import merges_in_force
 from gateway.ledger.records import OutboxRow, StoredRecording, VerificationLease
 from gateway.ledger.schema import commitments, outbox, recordings, submissions
 from gateway.ledger.transaction import Operation, Query, Transaction
@@ -56,7 +57,7 @@ _PUT_OFF = Query(
     update(outbox).where(_IS_ASKED, _o.due_at_ms == bindparam("from_ms")).values(due_at_ms=bindparam("by_ms"))
 )
 _OF_PLAYER = Query(
-    select(_o.submission_id, _o.board, _s.recording_digest, _c.size_bytes, _o.due_at_ms)
+    select(_o.submission_id, _o.board, _s.recording_digest, _c.size_bytes, _o.due_at_ms, _s.played_by)
     .join_from(outbox, submissions, _s.seq == _o.seq)
     .join(commitments, _c.seq == _o.seq)
     .where(_o.kind == literal_column(f"'{KIND}'"), _o.player == bindparam("of_player"))
@@ -160,9 +161,16 @@ def put_off(rows: Sequence[OutboxRow], *, now_ms: int) -> Operation[int]:
 
 
 def recording_requests(player: str, *, count: int) -> Operation[list[RecordingRequest]]:
-    """Return the recordings that a player has to send, the next deadline first."""
+    """Return the recordings that a player has to send, the next deadline first.
+
+    Who was merged into another player has those of the runs that they played.
+    """
 
     async def work(tx: Transaction) -> list[RecordingRequest]:
-        return [RecordingRequest(*row) for row in await tx.rows(_OF_PLAYER, of_player=player, count=count)]
+        rows = await tx.rows(_OF_PLAYER, of_player=player, count=count)
+        if merge := (await merges_in_force(tx, [player])).get(player):
+            others = await tx.rows(_OF_PLAYER, of_player=merge.target, count=count)
+            rows = [*rows, *(row for row in others if row[-1] == player)]
+        return [RecordingRequest(*row[:-1]) for row in rows]
 
     return work

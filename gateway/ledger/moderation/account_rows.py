@@ -10,11 +10,10 @@ import orjson
 from sqlalchemy import bindparam, delete, or_, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 
+from gateway.ledger.acts import Act, add_event
 from gateway.ledger.index_pages import fetch_listed, is_listed
-from gateway.ledger.queries import newest_seq
 from gateway.ledger.schema import (
     api_tokens,
-    events,
     invitations,
     moderator_grants,
     moderator_sessions,
@@ -23,7 +22,6 @@ from gateway.ledger.schema import (
 from gateway.ledger.transaction import Query, Row, Transaction
 from policies.errors import AccountConflict, AccountOvertaken
 from policies.vocabulary import Reason
-from validators.judge import RULES_VERSION
 
 EVERYWHERE: Final = "*"
 """The scope of every board."""
@@ -128,13 +126,6 @@ class Account:
         return not self.is_disabled and self.grants.get(EVERYWHERE) in {SENIOR, ADMIN}
 
 
-class Act(NamedTuple):
-    """Who changes an account, and when (Unix ms)."""
-
-    actor: str
-    at_ms: int
-
-
 async def load_account(tx: Transaction, name: str) -> Account | None:
     """Return an account, or None, inside a transaction."""
     rows = await tx.rows(_ACCOUNT, of_moderator=name)
@@ -165,29 +156,6 @@ async def save(
     account = replace(account, version=seq)
     await put_account(tx, account)
     return account
-
-
-async def add_event(
-    tx: Transaction, reason: Reason, act: Act, detail: Mapping[str, Any], *, player: str = ""
-) -> int:
-    """Store an event that belongs to no submission and no board, and return its number."""
-    seq = await newest_seq()(tx) + 1
-    event = {
-        "seq": seq,
-        "submission_id": "",
-        "board": "",
-        "player": player,
-        "from_state": "",
-        "to_state": "",
-        "actor": act.actor,
-        "reason": reason.value,
-        "policy": "",
-        "rules_version": RULES_VERSION,
-        "detail": orjson.dumps(detail).decode(),
-        "at_ms": act.at_ms,
-    }
-    await tx.insert(events, [tuple(event[column.name] for column in events.columns)])
-    return seq
 
 
 async def expected(tx: Transaction, name: str, version: int | None = None) -> Account:

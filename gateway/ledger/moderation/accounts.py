@@ -8,11 +8,11 @@ from typing import Final, TypeVar
 
 from sqlalchemy import bindparam, delete, insert, select
 
+from gateway.ledger.acts import Act
 from gateway.ledger.moderation.account_rows import (
     ADMIN,
     EVERYWHERE,
     Account,
-    Act,
     ProviderIdentity,
     account_from,
     end_access,

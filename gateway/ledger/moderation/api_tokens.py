@@ -7,7 +7,8 @@ from typing import Final, NamedTuple
 import orjson
 from sqlalchemy import bindparam, delete, insert, select
 
-from gateway.ledger.moderation.account_rows import Account, Act, load_account, save
+from gateway.ledger.acts import Act
+from gateway.ledger.moderation.account_rows import Account, load_account, save
 from gateway.ledger.schema import Int64, api_tokens
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from policies.errors import AccountConflict

@@ -122,6 +122,12 @@ _NOTE = Query(
     )
 )
 
+_LOOK_AGAIN = Query(
+    update(bans)
+    .where(_b.player == bindparam("of_player"), _b.lifted_at_ms.is_(None))
+    .values(seen_seq=0, again_ms=null())
+)
+
 _IS_BANNED: Final = text(BANNED)
 _IN_SCOPE: Final = (
     _s.player == bindparam("player"),
@@ -329,6 +335,11 @@ async def note_progress(
 ) -> None:
     """Note how many more submissions have followed a ban, and how far; `seen_seq` is None at the end."""
     await tx.run(_NOTE, id=ban.ban_id, seen=seen_seq, again=again_ms, more=more)
+
+
+async def look_again(tx: Transaction, player: str) -> None:
+    """Have all submissions of a player follow the bans in force once more: a merge has brought some."""
+    await tx.run(_LOOK_AGAIN, of_player=player)
 
 
 def next_to_follow(ban: Ban) -> Operation[list[tuple[int, str]]]:

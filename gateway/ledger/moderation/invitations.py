@@ -9,9 +9,9 @@ from typing import NamedTuple
 from sqlalchemy import bindparam, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 
+from gateway.ledger.acts import Act
 from gateway.ledger.moderation.account_rows import (
     Account,
-    Act,
     ProviderIdentity,
     end_access,
     expected,

@@ -7,11 +7,10 @@ from typing import Any, Final
 
 from sqlalchemy import bindparam, select, update
 
-from gateway.ledger.moderation.account_rows import Act, add_event
-from gateway.ledger.name_keys import search_key
+from gateway.ledger.acts import Act, add_event
+from gateway.ledger.players.own_names import set_name
 from gateway.ledger.players.player_names import name_of_player
-from gateway.ledger.queries import take_name
-from gateway.ledger.schema import players, renames
+from gateway.ledger.schema import renames
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.errors import NameOvertaken, NotRenamed
 from policies.vocabulary import Reason
@@ -27,11 +26,6 @@ _OF_PLAYER = Query(
     .where(_r.player == bindparam("of_player"))
     .order_by(_r.seq.desc())
     .limit(bindparam("count"))
-)
-_SET_NAME = Query(
-    update(players)
-    .where(players.c.player == bindparam("of_player"))
-    .values(name=bindparam("new_name"), search_key=bindparam("new_key"))
 )
 _UNDO = Query(
     update(renames)
@@ -96,7 +90,7 @@ def rename(
         if wanted in [replace(each, seq=0, at_ms=act.at_ms, **_NOT_UNDONE) for each in earlier]:
             raise NotRenamed("you gave this name before, and it was changed since; say in the note why again")
         await _expect(tx, player, was)
-        await _set_name(tx, player, name, is_unique=is_unique)
+        await set_name(tx, player, name, is_unique=is_unique)
         detail = {"was": was, "name": name, "code": code, "note": note}
         stored = replace(wanted, seq=await add_event(tx, Reason.RENAMED, act, detail, player=player))
         await tx.insert(renames, [tuple(getattr(stored, column.name) for column in renames.columns)])
@@ -121,7 +115,7 @@ def undo_rename(player: str, was: str, act: Act, *, is_unique: bool) -> Operatio
                 return RenameOutcome(newest, is_new=False)
             raise NotRenamed("the last rename is undone already")
         await _expect(tx, player, was)
-        await _set_name(tx, player, newest.was, is_unique=is_unique)
+        await set_name(tx, player, newest.was, is_unique=is_unique)
         detail = {"was": was, "name": newest.was, "undoes": newest.seq}
         await add_event(tx, Reason.RENAME_UNDONE, act, detail, player=player)
         await tx.run(_UNDO, of_player=player, of_seq=newest.seq, at=act.at_ms, by=act.actor)
@@ -141,9 +135,3 @@ async def _expect(tx: Transaction, player: str, name: str) -> None:
         raise NotRenamed("the player has no name here: a studio's own token made them")
     if stands.name != name:
         raise NameOvertaken
-
-
-async def _set_name(tx: Transaction, player: str, name: str, *, is_unique: bool) -> None:
-    if is_unique:
-        await take_name(tx, player, name)
-    await tx.run(_SET_NAME, of_player=player, new_name=name, new_key=search_key(name))

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from sqlalchemy import bindparam, update
 
-from gateway.ledger.moderation.account_rows import Account, Act, expected, put_account, save
+from gateway.ledger.acts import Act
+from gateway.ledger.moderation.account_rows import Account, expected, put_account, save
 from gateway.ledger.schema import Int64, moderators
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.errors import AccountConflict, AccountOvertaken

@@ -6,7 +6,8 @@ from typing import Final, NamedTuple, TypeVar
 
 from sqlalchemy import bindparam, delete, insert, or_, select, update
 
-from gateway.ledger.moderation.account_rows import Account, Act, ProviderIdentity, load_account, save
+from gateway.ledger.acts import Act
+from gateway.ledger.moderation.account_rows import Account, ProviderIdentity, load_account, save
 from gateway.ledger.schema import Int64, moderator_sessions
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.errors import AccountConflict

@@ -84,8 +84,13 @@ async def change_friends(tx: Transaction, stored: FriendList, wanted: set[str], 
         await tx.run(_REMOVE, player=stored.player, **names)
     for names in _padded(sorted(wanted - before)):
         await tx.run(_ADD, player=stored.player, at_ms=now_ms, **names)
-    await tx.run(_RAISE, player=stored.player)
+    await raise_version(tx, stored.player)
     return FriendList(stored.player, stored.version + 1, tuple(sorted(wanted)))
+
+
+async def raise_version(tx: Transaction, player: str) -> None:
+    """Note that a player's list changed, so that no copy of the one before is taken for it."""
+    await tx.run(_RAISE, player=player)
 
 
 def _padded(players: Sequence[str]) -> list[dict[str, str]]:

@@ -22,6 +22,11 @@ CHANGES_KEPT: Final = 100
 _j, _c = joins.c, join_changes.c
 
 _JOIN = Query(select(_j.is_joined).where(_j.board == bindparam("board"), _j.player == bindparam("player")))
+_STORED = Query(
+    select(_j.is_joined, _j.actor, _j.at_ms).where(
+        _j.board == bindparam("board"), _j.player == bindparam("player")
+    )
+)
 _put = upsert(joins)
 _PUT = Query(
     _put.on_conflict_do_update(
@@ -98,6 +103,20 @@ async def is_joined(tx: Transaction, board: str, player: str) -> bool:
     """Return whether the player is on the board now, inside a transaction."""
     rows = await tx.rows(_JOIN, board=board, player=player)
     return bool(rows and rows[0][0])
+
+
+class StoredJoin(NamedTuple):
+    """Whether a player is on a board, who said so last, and when (Unix ms)."""
+
+    is_joined: bool
+    actor: str
+    at_ms: int
+
+
+async def load_join(tx: Transaction, board: str, player: str) -> StoredJoin | None:
+    """Return a player's join of a board, None if they never joined it."""
+    rows = await tx.rows(_STORED, board=board, player=player)
+    return StoredJoin(bool(rows[0][0]), *rows[0][1:]) if rows else None
 
 
 async def was_joined(tx: Transaction, board: str, player: str, before_ms: int) -> bool:

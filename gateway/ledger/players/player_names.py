@@ -61,6 +61,11 @@ class PlayersFound(NamedTuple):
     next: tuple[str, str] | None
 
 
+def unnamed(player: str) -> str:
+    """Return the name of a player who has chosen none, or whose data was erased."""
+    return f"Player {player[-8:]}"
+
+
 def name_of_player(player: str) -> Operation[PlayerName | None]:
     """Return a player's name; None if a studio's own tokens made them, which need none."""
 

@@ -31,7 +31,9 @@ from gateway.ledger.schema.derived_tables import (
     trend_slots,
     webhooks,
 )
+from gateway.ledger.schema.identity_tables import player_identities, token_endings, used_credentials
 from gateway.ledger.schema.judgement_tables import baselines, build_changes
+from gateway.ledger.schema.merge_tables import erased_rows, erasures, player_merges
 from gateway.ledger.schema.moderation_tables import (
     api_tokens,
     bans,
@@ -67,6 +69,7 @@ from gateway.ledger.schema.submission_tables import (
     BANNED,
     BY_MODERATOR,
     OF_NO_BAN,
+    OF_PLAYER_ALONE,
     VERIFIED,
     commitments,
     events,
@@ -88,6 +91,7 @@ __all__ = [
     "BANNED",
     "BY_MODERATOR",
     "OF_NO_BAN",
+    "OF_PLAYER_ALONE",
     "SCHEMA_VERSION",
     "STANDS_IN_FAMILY",
     "VERIFIED",
@@ -113,6 +117,8 @@ __all__ = [
     "cases",
     "commitments",
     "deliveries",
+    "erased_rows",
+    "erasures",
     "events",
     "family_openings",
     "friend_lists",
@@ -132,6 +138,8 @@ __all__ = [
     "moderators",
     "outbox",
     "player_addresses",
+    "player_identities",
+    "player_merges",
     "players",
     "progress",
     "queue_views",
@@ -152,6 +160,8 @@ __all__ = [
     "stewards",
     "submissions",
     "taken_names",
+    "token_endings",
     "trend_slots",
+    "used_credentials",
     "webhooks",
 ]

@@ -37,6 +37,7 @@ taken_names = Table(
     metadata,
     Column("name_key", Text, primary_key=True),
     required("player", Text),
+    Index("taken_names_of_player", "player"),
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )
@@ -48,6 +49,7 @@ friends = Table(
     Column("player", Text, primary_key=True),
     Column("friend", Text, primary_key=True),
     required("at_ms", Int64),
+    Index("friends_by_friend", "friend", "player"),
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )
@@ -68,6 +70,7 @@ memberships = Table(
     Column("player", Text, primary_key=True),
     required("version", Int64),
     required("segments", Text),
+    Index("memberships_of_player", "player", "board"),
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )

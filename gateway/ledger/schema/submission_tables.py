@@ -141,6 +141,7 @@ submissions = Table(
     required("attempt", Int64),
     required("lease_until_ms", Int64),
     Column("board_content", LargeBinary),
+    Column("played_by", Text),
     CheckConstraint(
         "score BETWEEN -9007199254740991 AND 9007199254740991", name="score_is_exact_as_a_double"
     ),
@@ -151,6 +152,7 @@ submissions = Table(
     _index_of_state(State.PROMOTED, "board", "build", "achieved_at_ms", suffix="_of_build"),
     _index_of_state(State.PROMOTED, "board", "build", "score", suffix="_by_score"),
     Index("submissions_of_player", "player", "seq"),
+    partial_index("submissions_moved", "player", "played_by", "seq", where="played_by IS NOT NULL"),
     partial_index("submissions_banned", "board", "player", "seq", where=BANNED),
     partial_index("submissions_banned_of_player", "player", "board", "achieved_at_ms", "score", where=BANNED),
     partial_index("submissions_banned_by_score", "player", "board", "score", "achieved_at_ms", where=BANNED),
@@ -164,7 +166,9 @@ submissions = Table(
 )
 """Submissions. Their facts are written once.
 
-`state`, `reason`, `attempt` and `lease_until_ms` follow from the events, and are kept beside them.
+`state`, `reason`, `attempt` and `lease_until_ms` follow from the events, and are kept beside them. `player`
+is for whom it counts: who played it, or the player into whom that one was merged; then `played_by`, which is
+NULL otherwise, is who played it.
 """
 
 _IS_OF_BOARD: Final = text("player = ''")
@@ -181,6 +185,9 @@ OF_NO_BAN: Final = "(actor <> 'ban' OR reason = 'record-unreadable')"
 
 BY_MODERATOR: Final = "actor LIKE 'moderator:%'"
 """The condition that a moderator caused an event. A query that is to use the index says it likewise."""
+
+OF_PLAYER_ALONE: Final = "submission_id = '' AND player <> '' AND actor <> 'rollup' AND actor <> 'merge'"
+"""The condition that an event is of a player themselves: a ban, a name, the begin of a merge."""
 
 VERIFIED: Final = "to_state = 'promoted' AND reason = 'verified'"
 """The condition that an event is a promotion by a replay."""
@@ -204,6 +211,7 @@ events = Table(
     Index("events_of_board", "board", "seq", sqlite_where=_IS_OF_BOARD, postgresql_where=_IS_OF_BOARD),
     Index("events_of_players", "board", "seq", sqlite_where=_IS_OF_PLAYER, postgresql_where=_IS_OF_PLAYER),
     partial_index("events_verified", "board", "seq", where=VERIFIED),
+    partial_index("events_of_player", "player", "seq", where=OF_PLAYER_ALONE),
     partial_index("events_by_moderator", "actor", "seq", where=BY_MODERATOR),
     partial_index("events_by_moderators", "seq", where=BY_MODERATOR),
     sqlite_strict=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from pydantic import ValidationError
 from sqlalchemy import and_, bindparam, func, literal_column, select
@@ -15,6 +16,7 @@ from gateway.ledger.schema import events, submissions
 from gateway.ledger.seals import chain
 from gateway.ledger.seals.case_audit import check_cases
 from gateway.ledger.seals.chain import LOWEST, NOTHING, PAGE, Leaf, Seal
+from gateway.ledger.seals.erased import erased_leaves
 from gateway.ledger.seals.signing_keys import PublicKeys
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from policies.errors import LedgerTampered, LedgerUnavailable, SettingsError
@@ -23,13 +25,18 @@ from policies.vocabulary import REMARKS
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """The counts of an audit without a fault. `boards` are those of families."""
+    """The counts of an audit without a fault. `boards` are those of families.
+
+    `erased_events` differ from what was sealed, as events of erasures say. Whoever can write to the ledger
+    can write such events too: the operator knows how many there should be.
+    """
 
     events: int
     seals: int
     sealed_events: int
     submissions: int
     boards: int = 0
+    erased_events: int = 0
 
     @property
     def unsealed_events(self) -> int:
@@ -39,8 +46,9 @@ class AuditReport:
 
 _s = submissions.c
 _first, _last = events.alias("first_event"), events.alias("last_event")
+_NUMBER: Final = events.c.seq + literal_column("0")
 _newest = (
-    select(func.max(events.c.seq + literal_column("0")))
+    select(func.max(_NUMBER))
     .where(
         events.c.submission_id == _s.submission_id,
         events.c.reason.not_in([literal_column(f"'{reason.value}'") for reason in sorted(REMARKS)]),
@@ -51,6 +59,9 @@ _newest = (
 
 Of the number itself, a database without statistics would look for the greatest from the log's end.
 """
+_latest = events.alias("latest_event")
+_newest_of_all = select(func.max(_NUMBER)).where(events.c.submission_id == _s.submission_id).scalar_subquery()
+"""The newest event, remarks too: its player is for whom the submission counts."""
 _STATES = Query(
     select(
         _s.seq,
@@ -60,11 +71,13 @@ _STATES = Query(
         _first.c.submission_id,
         _last.c.to_state,
         _last.c.reason,
+        _s.player,
+        _latest.c.player,
     )
     .select_from(
-        submissions.outerjoin(
-            _first, and_(_first.c.seq == _s.seq, _first.c.seq >= bindparam("begin"))
-        ).outerjoin(_last, _last.c.seq == _newest)
+        submissions.outerjoin(_first, and_(_first.c.seq == _s.seq, _first.c.seq >= bindparam("begin")))
+        .outerjoin(_last, _last.c.seq == _newest)
+        .outerjoin(_latest, _latest.c.seq == _newest_of_all)
     )
     .where(_s.seq >= bindparam("begin"))
     .order_by(_s.seq)
@@ -102,15 +115,15 @@ def _unreadable(error: Exception) -> LedgerTampered:
 
 async def _audit(ledger: LedgerReads, keys: PublicKeys) -> AuditReport:
     leaves = chain.leaves_from(ledger, LOWEST)
-    count, sealed_to, previous = 0, 0, NOTHING
+    count, sealed_to, previous, erased = 0, 0, NOTHING, 0
     async for seal in chain.seals_after(ledger):
         _check_seal(seal, sealed_to, previous, keys)
-        await _check_events(ledger, seal, leaves)
+        erased += await _check_events(ledger, seal, leaves)
         count, sealed_to, previous = count + 1, seal.last_seq, seal.digest
     newest = await _check_unsealed(leaves, sealed_to)
     states = await _check_states(ledger)
     await check_cases(ledger)
-    return AuditReport(newest, count, sealed_to, states, await check_boards(ledger))
+    return AuditReport(newest, count, sealed_to, states, await check_boards(ledger), erased)
 
 
 async def check_checkpoints(ledger: LedgerReads, keys: PublicKeys, lines: Iterable[bytes]) -> int:
@@ -155,17 +168,27 @@ def _is_signed(seal: Seal, keys: PublicKeys) -> bool:
         return False
 
 
-async def _check_events(ledger: LedgerReads, seal: Seal, leaves: AsyncIterator[Leaf]) -> None:
-    """Raise LedgerTampered with the first event of the range that is not what was sealed."""
+async def _check_events(ledger: LedgerReads, seal: Seal, leaves: AsyncIterator[Leaf]) -> int:
+    """Return how many events were erased. Raises LedgerTampered for the first that is not what was sealed."""
     digests = await ledger.read(chain.sealed_leaves(seal))
     if digests is None:
         raise LedgerTampered(f"the leaves kept with {seal} were changed")
+    erased = 0
     for seq, digest in enumerate(digests, start=seal.first_seq):
         leaf = await _next_of(leaves, seq)
         if leaf is None:
             raise LedgerTampered(f"event {seq} was removed")
-        if leaf.digest != digest:
+        if leaf.digest == digest:
+            continue
+        if not await _is_erased(ledger, leaf, digest):
             raise LedgerTampered(f"event {seq} was changed, or the facts of the submission that it begins")
+        erased += 1
+    return erased
+
+
+async def _is_erased(ledger: LedgerReads, leaf: Leaf, sealed: bytes) -> bool:
+    """Return whether an erasure, which an event of its own tells of, left this of what was sealed."""
+    return (sealed, leaf.digest) in await ledger.read(erased_leaves(leaf.seq))
 
 
 async def _check_unsealed(leaves: AsyncIterator[Leaf], sealed_to: int) -> int:
@@ -202,13 +225,18 @@ async def _check_states(ledger: LedgerReads) -> int:
 
 
 def _check_state(row: Row) -> None:
-    seq, submission_id, state, reason, first_id, to_state, to_reason = row
+    seq, submission_id, state, reason, first_id, to_state, to_reason, player, of_event = row
     if first_id != submission_id:
         raise LedgerTampered(f"submission {submission_id} was inserted: event {seq} does not begin it")
     if (state, reason) != (to_state, to_reason):
         raise LedgerTampered(
             f"submission {submission_id} (event {seq}) stands as {state} for {reason}, "
             f"but its last event says {to_state} for {to_reason}"
+        )
+    if player != of_event:
+        raise LedgerTampered(
+            f"submission {submission_id} (event {seq}) counts for {player}, "
+            f"but its last event says for {of_event}"
         )
 
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
-from sqlalchemy import and_, bindparam, literal_column, or_, select
+from sqlalchemy import and_, bindparam, func, literal_column, or_, select
 from sqlalchemy.dialects.postgresql import insert  # its ON CONFLICT compiles for SQLite too
 
 from gateway.ledger.ledger import LedgerReads
@@ -106,7 +106,11 @@ def seal_of(key: SealKey, after: Seal | None, leaves: Sequence[bytes], *, at_ms:
 
 
 _event_columns = [events.c[name] for name in EVENT_COLUMNS]
-_facts = select(*_event_columns, *(submissions.c[name] for name in FACT_COLUMNS))
+_PLAYED_BY: Final = func.coalesce(submissions.c.played_by, submissions.c.player).label("player")
+_facts = select(
+    *_event_columns,
+    *(_PLAYED_BY if name == "player" else submissions.c[name] for name in FACT_COLUMNS),
+)
 _is_first_of = submissions.c.seq == events.c.seq
 _rows = _facts.select_from(events.outerjoin(submissions, _is_first_of))
 """Events with the facts of the submissions that they begin. Both rows have the same sequence number."""

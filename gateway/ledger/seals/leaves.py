@@ -25,8 +25,11 @@ from gateway.ledger.seals.merkle import leaf_hash
 EVENT: Final = "scoregate.event.1"
 SUBMISSION: Final = "scoregate.submission.1"
 FACTS: Final = "facts"
-CHANGING: Final = frozenset({"state", "reason", "attempt", "lease_until_ms"})
-"""Columns of a submission that events change. Their values follow from the events."""
+CHANGING: Final = frozenset({"state", "reason", "attempt", "lease_until_ms", "played_by"})
+"""Columns of a submission that events change. Their values follow from the events.
+
+The fact `player` is who played it: `played_by` where that is not NULL.
+"""
 
 EVENT_COLUMNS: Final = tuple(sorted(column.name for column in events.columns))
 FACT_COLUMNS: Final = tuple(

@@ -165,6 +165,7 @@ def _proven(
 ) -> ProvenEvent:
     seq = event["seq"]
     if leaves is None or leaves[seq - seal.first_seq] != leaf_hash(entry_of(event, facts)):
+        # Also if its texts were erased, which leaves nothing that the seal itself covers.
         raise LedgerTampered(f"event {seq} is not what was sealed; `scoregate ledger verify` says more")
     return ProvenEvent(
         event=_fields(event),

@@ -115,6 +115,7 @@ class SqliteLedger(GroupedWrites):
         try:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")
+            connection.execute("PRAGMA secure_delete=ON")  # nothing that is erased stays in the file's pages
         except BaseException:
             connection.close()  # an open file cannot be copied
             raise

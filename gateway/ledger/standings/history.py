@@ -62,7 +62,7 @@ _SLICE_END = Query(
     .limit(1)
 )
 _TURNS = Query(
-    select(_e.to_state, _s.player, _s.score, _s.achieved_at_ms, _s.seq, _s.submission_id, _s.stats)
+    select(_e.to_state, _e.player, _s.score, _s.achieved_at_ms, _s.seq, _s.submission_id, _s.stats)
     .select_from(events.join(submissions, _s.submission_id == _e.submission_id))
     .where(
         *_OF_PLAYERS,

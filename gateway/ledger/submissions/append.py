@@ -16,8 +16,8 @@ from validators.judge import RULES_VERSION
 from validators.verification_priority import UNASSESSED
 
 RECEIPTS: Final = (
-    "SELECT submission_id, board, player, score, initial_state, nonce, content_digest FROM submissions "
-    "WHERE submission_id"
+    "SELECT submission_id, board, coalesce(played_by, player), score, initial_state, nonce, content_digest "
+    "FROM submissions WHERE submission_id"
 )
 """Selects what `receipt_from` reads. Each database adds its own way to bind a list of ids."""
 
@@ -121,6 +121,7 @@ def _submission_row(seq: int, new: NewSubmission) -> Cells:
         0,
         0,
         new.board_content,
+        None,
     )
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.ledger.acts import Act
 from gateway.ledger.boards.board_life import check_boards
 from gateway.ledger.derived import log
 from gateway.ledger.index_pages import changes_after
-from gateway.ledger.moderation.account_rows import ADMIN, EVERYWHERE, Account, Act, ProviderIdentity
+from gateway.ledger.moderation.account_rows import ADMIN, EVERYWHERE, Account, ProviderIdentity
 from gateway.ledger.moderation.accounts import (
     account_of,
     account_of_identity,

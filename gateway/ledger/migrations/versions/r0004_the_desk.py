@@ -3,7 +3,8 @@
 Indexes find the submissions of a player, and the events that a moderator caused. Moderators have accounts, whose
 changes are events; their sessions, invitations and tokens come and go, and are stored as digests. Submissions
 that wait for a moderator are cases, with a row for each that is held already. Decisions leave labels.
-Players can be banned, renamed, and found by their names. Batches decide on
+Players can be banned, renamed, and found by their
+names; they are known again by identities, and their tokens can be ended. Batches decide on
 many submissions; an index finds those that are revoked.
 """
 
@@ -345,6 +346,40 @@ Table(
     sqlite_with_rowid=False,
 )
 
+Table(
+    "player_identities",
+    metadata,
+    Column("provider", Text, primary_key=True),
+    Column("subject_digest", LargeBinary, primary_key=True),
+    _required("player", Text),
+    _required("added_at_ms", Int64),
+    Index("player_identities_of_player", "player", "added_at_ms"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+Table(
+    "used_credentials",
+    metadata,
+    Column("digest", LargeBinary, primary_key=True),
+    _required("expires_at_ms", Int64),
+    Index("used_credentials_by_expiry", "expires_at_ms"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+Table(
+    "token_endings",
+    metadata,
+    Column("player", Text, primary_key=True),
+    _required("generation", Int64),
+    _required("ended_at_ms", Int64),
+    _required("changed_seq", Int64),
+    Index("token_endings_by_change", "changed_seq"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
 _PAGE: Final = 1_000
 _NAMES: Final = text("SELECT player, name FROM players WHERE player > :after ORDER BY player LIMIT :count")
 _KEY: Final = text("UPDATE players SET search_key = :key WHERE player = :player")
@@ -357,6 +392,61 @@ _BANNED_INDEXES: Final = {
     "_by_score": ["player", "board", "score", "achieved_at_ms"],
 }
 
+Table(
+    "player_merges",
+    metadata,
+    Column("merge_id", Text, primary_key=True),
+    _required("source", Text),
+    _required("target", Text),
+    _required("actor", Text),
+    _required("began_at_ms", Int64),
+    Column("undone_at_ms", Int64),
+    _required("undone_by", Text),
+    _required("changed_seq", Int64),
+    _required("changed_count", Int64),
+    Column("seen_seq", Int64),
+    Column("again_ms", Int64),
+    _required("friends", Text),
+    Index(
+        "player_merges_in_force",
+        "source",
+        unique=True,
+        sqlite_where=text("undone_at_ms IS NULL"),
+        postgresql_where=text("undone_at_ms IS NULL"),
+    ),
+    Index("player_merges_of_source", "source", "changed_seq"),
+    Index("player_merges_of_target", "target", "changed_seq"),
+    _partial("player_merges_at_work", "changed_seq", where="seen_seq IS NOT NULL"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+Table(
+    "erasures",
+    metadata,
+    Column("player", Text, primary_key=True),
+    _required("actor", Text),
+    _required("asked_at_ms", Int64),
+    _required("due_at_ms", Int64),
+    Column("begun_seq", Int64),
+    _required("seen_seq", Int64),
+    _required("rows_erased", Int64),
+    Column("ended_at_ms", Int64),
+    _partial("erasures_due", "due_at_ms", "player", where="ended_at_ms IS NULL"),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+Table(
+    "erased_rows",
+    metadata,
+    Column("seq", Int64, primary_key=True, autoincrement=False),
+    _required("sealed", LargeBinary),
+    _required("kept", LargeBinary),
+    _required("by_seq", Int64),
+    sqlite_strict=True,
+)
+
 _UPDATES: Final = {
     "batches": "state, version, changed_at_ms, due_at_ms, place, looked_at, items, preview, outcomes, "
     "left_out, decided_by, reversed_by",
@@ -364,8 +454,8 @@ _UPDATES: Final = {
     "players": "name, search_key",
     "player_addresses": "seen_at_ms",
     "renames": "undone_at_ms, undone_by",
-    "bans": "lifted_at_ms, lifted_by, changed_seq, changed_count, seen_seq, again_ms",
-    "cases": "reason, harm, order_key, claimed_by, claimed_until_ms, waits_until_ms, not_for, cannot_tell, "
+    "bans": "lifted_at_ms, lifted_by, changed_seq, changed_count, seen_seq, again_ms, note, message",
+    "cases": "player, reason, harm, order_key, claimed_by, claimed_until_ms, waits_until_ms, not_for, cannot_tell, "
     "needs_senior",
     "case_counts": "cases, version",
     "case_targets": "late_at_ms, is_late",
@@ -376,10 +466,19 @@ _UPDATES: Final = {
     "invitations": "digest, expires_at_ms",
     "moderator_sessions": "used_at_ms",
     "labels": "overturned_by",
+    "token_endings": "generation, ended_at_ms, changed_seq",
+    "player_merges": "undone_at_ms, undone_by, changed_seq, changed_count, seen_seq, again_ms, friends",
+    "erasures": "begun_seq, seen_seq, rows_erased, ended_at_ms",
+    "submissions": "player, played_by, details",
+    "events": "detail",
+    "outbox": "player",
 }
 """The columns that the application may change."""
 
 _DELETED: Final = (
+    "player_identities",
+    "taken_names",
+    "used_credentials",
     "player_addresses",
     "batches",
     "batch_items",
@@ -392,8 +491,47 @@ _DELETED: Final = (
     "invitations",
     "moderator_sessions",
     "api_tokens",
+    "erasures",
+    "renames",
+    "taken_names",
+    "memberships",
 )
 """The tables from which the application may take rows away."""
+
+
+_OF_PLAYER: Final = "submission_id = '' AND player <> '' AND actor <> 'rollup' AND actor <> 'merge'"
+
+_EVENT: Final = (
+    "seq, submission_id, board, player, from_state, to_state, actor, reason, policy, rules_version, at_ms"
+)
+_FACTS: Final = (
+    "seq, submission_id, board, credential, nonce, content_digest, build, seed, issued_at_ms, received_at_ms, "
+    "achieved_at_ms, score, ticks, stats, recording_digest, simulator, runs_opened, runs_submitted, findings, "
+    "initial_state, board_content"
+)
+_IS_ANOTHER: Final = "coalesce(NEW.played_by, NEW.player) <> coalesce(OLD.played_by, OLD.player)"
+_IS_NO_ERASURE: Final = "NOT EXISTS (SELECT 1 FROM erased_rows WHERE seq = OLD.seq)"
+
+_REFUSED: Final = (
+    ("events_no_update", "events", f"UPDATE OF {_EVENT}", ""),
+    ("events_detail_no_update", "events", "UPDATE OF detail", _IS_NO_ERASURE),
+    ("submissions_facts_no_update", "submissions", f"UPDATE OF {_FACTS}", ""),
+    ("submissions_played_by_no_update", "submissions", "UPDATE OF player, played_by", _IS_ANOTHER),
+    ("submissions_details_no_update", "submissions", "UPDATE OF details", _IS_NO_ERASURE),
+    ("erased_rows_no_update", "erased_rows", "UPDATE", ""),
+    ("erased_rows_no_delete", "erased_rows", "DELETE", ""),
+)
+"""What may not be changed; with a condition, what may not be while it holds."""
+
+_REFUSE_UNERASED: Final = """
+CREATE FUNCTION refuse_unerased() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT EXISTS (SELECT 1 FROM erased_rows WHERE seq = OLD.seq) THEN
+        RAISE EXCEPTION '% is append-only', TG_ARGV[0] USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
+    RETURN NEW;
+END $$
+"""
 
 
 def upgrade() -> None:
@@ -408,6 +546,26 @@ def upgrade() -> None:
         postgresql_where=is_revoked,
     )
     op.create_index("submissions_of_player", "submissions", ["player", "seq"])
+    op.add_column("submissions", Column("played_by", Text))
+    is_moved = text("played_by IS NOT NULL")
+    op.create_index(
+        "submissions_moved",
+        "submissions",
+        ["player", "played_by", "seq"],
+        sqlite_where=is_moved,
+        postgresql_where=is_moved,
+    )
+    op.create_index("friends_by_friend", "friends", ["friend", "player"])
+    op.create_index("taken_names_of_player", "taken_names", ["player"])
+    op.create_index("memberships_of_player", "memberships", ["player", "board"])
+    of_player = text(_OF_PLAYER)
+    op.create_index(
+        "events_of_player",
+        "events",
+        ["player", "seq"],
+        sqlite_where=of_player,
+        postgresql_where=of_player,
+    )
     op.add_column("players", Column("search_key", Text))
     _key_names(op.get_bind())
     op.create_index("players_by_name", "players", ["search_key", "player"])
@@ -422,10 +580,34 @@ def upgrade() -> None:
             postgresql_where=_IS_BANNED,
         )
     dialect = op.get_context().dialect.name
+    _refuse_changes(is_postgres=dialect == "postgresql")
     op.get_bind().exec_driver_sql(_OPEN_CASES.format(label=_LABELS[dialect]))
     op.get_bind().exec_driver_sql(_COUNT_CASES)
     if dialect == "postgresql":
         _grant()
+
+
+def _refuse_changes(*, is_postgres: bool) -> None:
+    """Allow moving a submission to another player, and erasing texts whose leaves are noted; nothing else."""
+    run = op.get_bind().exec_driver_sql
+    if is_postgres:
+        run(_REFUSE_UNERASED)
+        run(
+            "CREATE TRIGGER erased_rows_no_truncate BEFORE TRUNCATE ON erased_rows "
+            "EXECUTE FUNCTION refuse_change('erased_rows')"
+        )
+    for trigger, table in (("events_no_update", "events"), ("submissions_facts_no_update", "submissions")):
+        run(f"DROP TRIGGER {trigger}" + (f" ON {table}" if is_postgres else ""))
+    for trigger, table, action, when in _REFUSED:
+        begin = f"{trigger} BEFORE {action} ON {table}"
+        if is_postgres:
+            function = "refuse_unerased" if when == _IS_NO_ERASURE else "refuse_change"
+            only = f"WHEN ({when}) " if when == _IS_ANOTHER else ""
+            run(f"CREATE TRIGGER {begin} FOR EACH ROW {only}EXECUTE FUNCTION {function}('{table}')")
+        else:
+            only = f"WHEN {when} " if when else ""
+            refusal = f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
+            run(f"CREATE TRIGGER IF NOT EXISTS {begin} {only}{refusal}")
 
 
 def _key_names(connection: Connection) -> None:

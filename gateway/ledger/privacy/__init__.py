@@ -1,0 +1,1 @@
+"""What the ledger has of a player: exported, and erased."""

@@ -1,0 +1,300 @@
+"""Erased, a player has no name, no texts and nobody they know, and stands where they stood; seals verify."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.ledger import queries
+from gateway.ledger.acts import Act
+from gateway.ledger.moderation.renames import rename
+from gateway.ledger.players.friends import follow
+from gateway.ledger.players.memberships import change_membership
+from gateway.ledger.players.merges import Merge
+from gateway.ledger.privacy.erasures import Erasure, erasure
+from gateway.ledger.privacy.export import export_player
+from gateway.ledger.seals.audit import audit
+from gateway.ledger.seals.chain import event_rows
+from gateway.ledger.seals.leaves import entry_of
+from gateway.ledger.seals.merkle import leaf_hash
+from gateway.ledger.seals.signing_keys import PublicKeys
+from gateway.runtime.settings import Settings
+from gateway.settlement import erasing
+from gateway.settlement.bans import begin
+from gateway.settlement.erasing import GRACE_MS, LATE_MS, Eraser, ask, take_back
+from gateway.settlement.merges import begin as merge
+from gateway.settlement.settle import Decision, _decide_all
+from gateway.steward.seals.sealing import Sealer, seal_key_of
+from policies.errors import LedgerTampered, StateConflict
+from policies.vocabulary import Reason, State
+from tests.gateway.test_bans import _turns
+from tests.gateway.test_laws_of_merges import Merged, a_game
+from tests.support.banning import a_ban
+from tests.support.ledger import NOON_MS, new_submission
+
+SECRET = "Ada Lovelace of 12 St James Square"
+LATER = NOON_MS + GRACE_MS + 10
+DONE = LATER + LATE_MS
+
+
+class Forgotten(Eraser):
+    """An eraser without an index; `boards` are those whose streams it looked through."""
+
+    def __init__(self, game: Merged) -> None:
+        super().__init__(game, None, None)  # type: ignore[arg-type]
+        self.boards: set[str] = set()
+
+    async def _forget_names(self, player: str, boards: set[str]) -> None:
+        self.boards |= boards
+
+
+@pytest.fixture(autouse=True)
+def small_slices(monkeypatch: pytest.MonkeyPatch):
+    """A few submissions are several slices."""
+    monkeypatch.setattr(erasing, "SLICE", 2)
+    monkeypatch.setattr(erasing, "FOLLOWERS", 1)
+
+
+def a_life() -> Merged:
+    """A game in which ada wrote, was written about, and is known under a name of hers."""
+    game = a_game()
+    game.books.do(queries.add_player("ada", SECRET, now_ms=NOON_MS, is_unique=True))
+    game.books.do(
+        rename(
+            "ada",
+            SECRET,
+            f"{SECRET} II",
+            Act("moderator:mia", NOON_MS),
+            code="x",
+            note=SECRET,
+            is_unique=True,
+        )
+    )
+    details = json.dumps({"said": SECRET})
+    new = new_submission("told", player="ada", at_ms=NOON_MS, score=2, recording=None)._replace(
+        details=details
+    )
+    game.books.append([new._replace(submission=new.submission._replace(board="track.a"))])
+    game.runs["told"] = game.tracks["track.a"]
+    for number, name in enumerate(
+        ["told", game.play("track.a", "ada", 3, 0), game.play("track.b", "ada", 1, 0)]
+    ):
+        game.decide(name, *_turns["verify" if number else "hold"])
+    said = Decision(
+        "told",
+        State.HELD,
+        "player",
+        Reason.QUESTION_ANSWERED,
+        NOON_MS,
+        frozenset({State.HELD}),
+        detail={"text": SECRET, "question": 1},
+    )
+    game.books.do(_decide_all(game.tracks["track.a"], [said]))
+    game.decide(game.play("track.a", "bob", 9, 0), *_turns["verify"])
+    for one, other in (("ada", "bob"), ("bob", "ada"), ("cyd", "ada")):
+        game.books.do(follow(one, other, now_ms=NOON_MS))
+    game.books.do(change_membership("track.a", "ada", {"country": "gb"}))
+    ban = a_ban("one", "ada", "track.b")
+    game.books.do(begin(replace(ban, note=SECRET, message=SECRET)))
+    return game
+
+
+def erased(game: Merged, *, at_ms: int = DONE) -> Erasure:
+    game.books.do(ask("ada", Act("player:ada", NOON_MS)))
+    found = asyncio.run(Forgotten(game).finish("ada", now_ms=at_ms))
+    assert found
+    return found
+
+
+def everything(game: Merged) -> str:
+    return "\n".join(game.books.connection.iterdump())
+
+
+def test_an_erasure_leaves_no_text_and_every_standing(tmp_path: Path):
+    """In the tables and in the file, whose pages are overwritten; recordings, states and standings are what they were."""
+    game = a_life()
+    before, states = game.standings(), game.states()
+    assert 9 <= everything(game).count(SECRET)
+    done = erased(game)
+    assert (DONE, 0) == (done.ended_at_ms, everything(game).count(SECRET))
+    assert (before, states) == (game.standings(), game.states())
+    assert [("Player ada", None)] == game.books.rows("SELECT name, search_key FROM players")
+    assert [] == game.books.rows("SELECT * FROM friends WHERE 'ada' IN (player, friend)")
+    for table in ("renames", "taken_names", "memberships", "player_addresses"):
+        assert [] == game.books.rows(f"SELECT * FROM {table}")
+    assert [("ada", 1)] == game.books.rows("SELECT player, generation FROM token_endings")
+    assert SECRET.encode() not in bytes(game.books.connection.serialize())
+
+
+def test_seals_verify_over_an_erasure_and_what_is_left_cannot_be_changed(tmp_path: Path):
+    """Sealed before it and after it; a row that no event names, and a change of what is left, are found."""
+    game = a_life()
+    of_seals = Settings(data_dir=tmp_path, seal_events=1)
+    key = seal_key_of(of_seals, is_made=True)
+    sealer, keys = Sealer(of_seals, game, clock=lambda: NOON_MS), PublicKeys(key.public_key)  # type: ignore[arg-type]
+
+    async def verify() -> None:
+        while await sealer.step():
+            pass
+        report = await audit(game, keys)  # type: ignore[arg-type]
+        assert report.events == report.sealed_events
+        assert report.erased_events == len(game.books.rows("SELECT * FROM erased_rows"))
+
+    asyncio.run(verify())
+    done = erased(game)
+    asyncio.run(verify())
+    [(seq,)] = game.books.rows(
+        "SELECT max(seq) FROM erased_rows WHERE seq IN (SELECT seq FROM events WHERE reason = 'question-answered')"
+    )
+    assert done.rows_erased == len(game.books.rows("SELECT * FROM erased_rows"))
+    run = game.play("track.a", "cyd", 5, 0)
+    asyncio.run(verify())
+    tamperings = (
+        f"UPDATE events SET detail = '{{}}' WHERE seq = {seq}",
+        f"INSERT INTO erased_rows SELECT seq, x'00', x'00', 1 FROM submissions WHERE submission_id = '{run}'; "  # noqa: ISC004
+        f"UPDATE submissions SET details = 'x' WHERE submission_id = '{run}'",
+    )
+    [(event, facts), *_] = game.books.do(event_rows(run))
+    changed = {**(facts or {}), "details": "x"}
+    sealed, kept = (leaf_hash(entry_of(event, each)).hex() for each in (facts, changed))
+    [(by_seq,)] = game.books.rows("SELECT max(seq) FROM events WHERE reason = 'erased'")
+    tamperings += (
+        (
+            f"INSERT INTO erased_rows VALUES ({event['seq']}, x'{sealed}', x'{kept}', {by_seq}); "
+            f"UPDATE submissions SET details = 'x' WHERE submission_id = '{run}'"
+        ),
+    )
+    for tampering in tamperings:
+        game.books.connection.execute("SAVEPOINT tampering")
+        for statement in tampering.split("; "):
+            game.books.connection.execute(statement)
+        with pytest.raises(LedgerTampered, match="was changed"):
+            asyncio.run(verify())
+        game.books.connection.execute("ROLLBACK TO tampering")
+
+
+def test_an_erasure_can_be_taken_back_until_it_begins_and_asked_for_twice():
+    """Its grace is not longer for asking again; once it has begun it is done to its end."""
+    game = a_life()
+    first = game.books.do(ask("ada", Act("player:ada", NOON_MS)))
+    again = game.books.do(ask("ada", Act("player:ada", NOON_MS + 5)))
+    assert (True, False, first.erasure) == (first.is_new, again.is_new, again.erasure)
+    assert [True, False] == [game.books.do(take_back("ada")) for _ in range(2)]
+    eraser = Forgotten(game)
+    assert not asyncio.run(eraser.step("ada", now_ms=DONE))
+    game.books.do(ask("ada", Act("player:ada", NOON_MS)))
+    assert not asyncio.run(eraser.step("ada", now_ms=NOON_MS + GRACE_MS - 1))
+    assert asyncio.run(eraser.step("ada", now_ms=LATER))
+    with pytest.raises(StateConflict, match="begun"):
+        game.books.do(take_back("ada"))
+    asyncio.run(Forgotten(game).finish("ada", now_ms=LATER))  # another process goes on
+    found: Any = game.books.do(erasure("ada"))
+    assert found == replace(first.erasure, begun_seq=found.begun_seq, seen_seq=found.seen_seq, rows_erased=4)
+    assert 0 == everything(game).count(SECRET)
+    details = json.dumps({"said": SECRET})
+    late = new_submission("late", player="ada", at_ms=NOON_MS, score=2, recording=None)._replace(
+        details=details
+    )
+    game.books.append([late._replace(submission=late.submission._replace(board="track.a"))])
+    done = asyncio.run(eraser.finish("ada", now_ms=DONE))
+    assert (DONE, 0) == (done and done.ended_at_ms, everything(game).count(SECRET))
+    assert {"track.a"} == eraser.boards
+
+
+def test_with_a_player_those_who_were_merged_into_them_are_erased():
+    """And who was merged into another cannot be erased alone; neither is merged or parted any more."""
+    game = a_life()
+    game.unban("one")
+    game.merge("ada", "bob")
+    with pytest.raises(StateConflict, match="merged into another"):
+        game.books.do(ask("ada", Act("player:ada", NOON_MS)))
+    game.books.do(ask("bob", Act("player:bob", NOON_MS)))
+    eraser = Forgotten(game)
+    for player in ("bob", "ada"):
+        asyncio.run(eraser.finish(player, now_ms=DONE))
+    assert 0 == everything(game).count(SECRET)
+    with pytest.raises(StateConflict, match="erased"):
+        game.merge("cyd", "bob")
+
+
+def test_runs_that_a_merge_moves_meanwhile_are_erased_too():
+    """Behind what was looked through of the target already: they are the source's still."""
+    game = a_life()
+    game.unban("one")
+    for number in range(3):
+        game.decide(game.play("track.a", "bob", number, 0), *_turns["verify"])
+    begun = game.books.do(merge(Merge("m", "ada", "bob", "player:bob", NOON_MS)))
+    game.books.do(ask("bob", Act("player:bob", NOON_MS)))
+    eraser = Forgotten(game)
+    asyncio.run(eraser.finish("bob", now_ms=LATER))
+    game.follow(begun.merge)
+    for player in ("ada", "bob"):
+        asyncio.run(eraser.finish(player, now_ms=DONE))
+    assert 0 == everything(game).count(SECRET)
+
+
+def test_who_comes_back_after_an_erasure_is_erased_anew():
+    """A studio's own server may know them still; nothing is erased twice."""
+    game = a_life()
+    first = erased(game)
+    details = json.dumps({"said": SECRET})
+    late = new_submission("back", player="ada", at_ms=DONE, score=2, recording=None)._replace(details=details)
+    game.books.append([late._replace(submission=late.submission._replace(board="track.a"))])
+    again = game.books.do(ask("ada", Act("player:ada", DONE + 1)))
+    assert (True, DONE + 1 + GRACE_MS) == (again.is_new, again.erasure.due_at_ms)
+    done = asyncio.run(Forgotten(game).finish("ada", now_ms=again.erasure.due_at_ms + LATE_MS))
+    assert done
+    assert (4, 1, 0) == (first.rows_erased, done.rows_erased, everything(game).count(SECRET))
+
+
+def test_nobody_takes_back_the_erasure_of_a_player_who_was_parted_from_them():
+    """Who was merged into somebody once is another player again, and asked by themselves."""
+    game = a_life()
+    game.unban("one")
+    game.part(game.merge("ada", "bob"))
+    game.books.do(ask("ada", Act("player:ada", NOON_MS)))
+    assert not game.books.do(take_back("bob"))
+    assert game.books.do(erasure("ada"))
+
+
+def test_whom_a_merge_made_a_player_follow_is_erased_with_either_of_the_two():
+    """Also after the merge was undone; what another merge remembers stays, to be undone with it."""
+    game = a_life()
+    game.unban("one")
+    game.books.do(follow("eve", "bob", now_ms=NOON_MS))
+    game.part(game.merge("ada", "dan"))
+    game.merge("eve", "fay")
+    remembered = "SELECT source, friends FROM player_merges ORDER BY source"
+    assert [("ada", '["bob"]'), ("eve", '["bob"]')] == game.books.rows(remembered)
+    erased(game)
+    assert [("ada", "[]"), ("eve", '["bob"]')] == game.books.rows(remembered)
+
+
+def lines_of(game: Merged, **options: Any) -> list[dict[str, Any]]:
+    async def read() -> list[dict[str, Any]]:
+        return [json.loads(line) async for line in export_player(game, "ada", **options)]  # type: ignore[arg-type]
+
+    return asyncio.run(read())
+
+
+def test_an_export_has_all_that_an_erasure_takes_and_a_players_own_hides_what_finds_cheats():
+    """Every text; neither findings, nor notes, nor that a ban is there; after the erasure no text is left."""
+    game = a_life()
+    lines = lines_of(game)
+    assert {"format": "scoregate-player-1", "player": "ada"} == lines[0]
+    assert len(lines) - 2 == lines[-1]["rows"]
+    text = json.dumps(lines)
+    assert 9 <= text.count(SECRET)
+    own = lines_of(game, is_for_player=True)
+    assert not {"bans", "renames", "events"} & {line.get("table") for line in own}
+    runs = [line for line in own if line.get("table") == "submissions"]
+    assert not any(name in run for run in runs for name in ("findings", "initial_state"))
+    assert [SECRET] == [event["detail"]["text"] for run in runs for event in run["events"]]
+    assert 1 == sum(SECRET in (run["details"] or "") for run in runs)
+    erased(game)
+    assert 0 == json.dumps(lines_of(game)).count(SECRET)
