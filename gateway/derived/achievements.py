@@ -188,7 +188,7 @@ async def reached_by_log(ledger: Ledger, policy: Policy) -> AsyncIterator[Achiev
     while is_cut:
         events = await ledger.read(log.events_of_board(policy.board, after, count=LOG_SLICE))
         for event in events:
-            if event.difference:
+            if event.difference or event.is_move:
                 for achievement in replay.reached_by(event):
                     yield achievement
         is_cut = len(events) == LOG_SLICE
@@ -211,6 +211,9 @@ class _Replay:
         for kind in self._policy.windows:
             window = window_at(self._policy, kind, event.achieved_at_ms)
             top = self._windows.setdefault(window.name, TopTen(self._ranking, window, self._joins))
+            if event.is_move:  # which nobody reached
+                top.move(event)
+                continue
             rank = top.rank_after(event)
             if rank and (window.name, event.player) not in self._recorded:
                 self._recorded.add((window.name, event.player))

@@ -16,7 +16,7 @@ from redis.asyncio import Redis
 
 from gateway.catalogue.catalogue import Catalogue
 from gateway.catalogue.outdated_boards import OutdatedBoards
-from gateway.index.feed.consumer_group import LEFT_MS, ConsumerGroup, GroupEntry, Mutation
+from gateway.index.feed.consumer_group import LEFT_MS, ConsumerGroup, GroupEntry, GroupMarks, Mutation
 from gateway.index.feed.lane_watch import LOOK_S, LaneWatch
 from gateway.ledger import index_pages, queries
 from gateway.ledger.derived import lane_positions, log
@@ -95,6 +95,7 @@ class ChangeFollower:
         self._lags: dict[int, int] = {}
         self._has_all: set[int] = set()
         self.name = consumer.name
+        self._marks = GroupMarks(client, self.name)
         self._watch = LaneWatch(client, self.name, look_s=look_s)
         self._outdated = OutdatedBoards(ledger, catalogue, ReadKind.DUTIES)
 
@@ -119,7 +120,7 @@ class ChangeFollower:
         """Make every group begin again, from the first event of the ledger."""
         lanes = range(LANES)
         await self._ledger.write(lane_positions.put(self.name, dict.fromkeys(lanes, 0)))
-        await in_turns((self.group(lane).unmark() for lane in lanes), at_once=FOLLOWED_AT_ONCE)
+        await self._marks.remove(lanes)
 
     def group(self, lane: int) -> ConsumerGroup:
         """Return the consumer's group in a lane."""
@@ -190,9 +191,8 @@ class ChangeFollower:
         lanes = sorted(self._watch.unmarked)
         if not lanes:
             return 0
-        groups = {lane: self.group(lane) for lane in lanes}
         # The groups exist before the ledger is read, so no change is missed in between.
-        await in_turns((group.begin() for group in groups.values()), at_once=FOLLOWED_AT_ONCE)
+        await self._marks.begin(lanes)
         newest = await self._ledger.read(queries.newest_seq())
         since = await self._ledger.read(lane_positions.of_lanes(self.name, lanes))
         async for names in self._changed_boards(since, lanes, newest):
@@ -201,9 +201,7 @@ class ChangeFollower:
             await self._consumer.recover(list(boards.values()), positions)
         await self._ledger.write(lane_positions.put(self.name, dict.fromkeys(lanes, newest)))
         self._noted |= dict.fromkeys(lanes, newest)
-        marking = (group.mark_whole() for group in groups.values())
-        is_marked = await in_turns(marking, at_once=FOLLOWED_AT_ONCE)
-        self._watch.begin_again(lane for lane, is_whole in zip(lanes, is_marked, strict=True) if is_whole)
+        self._watch.begin_again(await self._marks.mark_whole(lanes))
         if since:  # otherwise the consumer is new, and nothing was lost
             DERIVED_REBUILDS.labels(self.name).inc()
             first = min(since.values())

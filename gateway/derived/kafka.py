@@ -52,7 +52,8 @@ class KafkaExport:
             from confluent_kafka import KafkaException, Producer  # noqa: PLC0415 - an extra
         except ImportError:
             raise SettingsError(
-                "SCOREGATE_KAFKA_SERVERS needs the extra `kafka`: pip install '.[kafka]' in a checkout"
+                "SCOREGATE_KAFKA_SERVERS needs the extra `kafka`: "
+                "pip install ./clients/python '.[kafka]' in a checkout"
             ) from None
         servers = {"bootstrap.servers": settings.kafka_servers, "enable.idempotence": True}
         limits = {"delivery.timeout.ms": DELIVERY_MS, "linger.ms": 5, "client.id": "scoregate"}

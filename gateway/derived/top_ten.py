@@ -34,6 +34,7 @@ class TopTen:
         self._counting: dict[str, dict[str, Counting]] = defaultdict(dict)
         self._totals: dict[str, int] = defaultdict(int)
         self._standings: dict[str, Counting] = {}
+        self._players: dict[str, str] = {}
         self._top: list[Counting] = []
 
     def rank_after(self, event: LoggedEvent) -> int | None:
@@ -53,8 +54,15 @@ class TopTen:
         is_by_this = self._joins is None or (now is not None and now.submission_id == event.submission_id)
         return ranks.get(player) if is_by_this else None
 
+    def move(self, event: LoggedEvent) -> None:
+        """Let a submission count for the player of the event, and not for whom it did before."""
+        before = self._players.get(event.submission_id, event.player)
+        self.rank_after(event._replace(player=before, to_state=State.REVOKED))
+        self.rank_after(event)
+
     def _count(self, event: LoggedEvent) -> None:
         """Count a promotion, or no longer count what was revoked."""
+        self._players[event.submission_id] = event.player
         mine = self._counting[event.player]
         before = mine.pop(event.submission_id, None)
         self._totals[event.player] -= before.score if before else 0

@@ -14,10 +14,8 @@ from typing import Final
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.moderation.bans import Ban, changed_after, is_shadow
 from gateway.ledger.reads import ReadKind
-from gateway.runtime.background import rest
-from gateway.runtime.telemetry import Event, logger
-from gateway.runtime.unexpected import FaultPlace, report
-from policies.errors import LedgerUnavailable
+from gateway.runtime.refreshing import refresh_for_ever
+from gateway.runtime.unexpected import FaultPlace
 
 REFRESH_S: Final = 1.0
 """Time between two reads of the ledger, and so the delay of a ban that another process began."""
@@ -27,8 +25,6 @@ PLAYERS: Final = 100_000
 
 PAGE: Final = 1_000
 """Bans of one read."""
-
-_log = logger()
 
 
 class BannedPlayers:
@@ -85,14 +81,7 @@ class BannedPlayers:
 
     async def keep_fresh(self) -> None:
         """Read what has changed every REFRESH_S until cancelled."""
-        while True:
-            await rest(REFRESH_S)
-            try:
-                await self.refresh()
-            except LedgerUnavailable as error:
-                _log.warning(Event.LEDGER_DOWN, part="bans", error=str(error))
-            except Exception as error:  # noqa: BLE001 - without it banned players would go on
-                report(FaultPlace.BANS, error)
+        await refresh_for_ever(self.refresh, REFRESH_S, part="bans", place=FaultPlace.BANS)
 
 
 def _end_ms(ban: Ban) -> float:

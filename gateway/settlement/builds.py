@@ -8,17 +8,14 @@ from typing import Final
 from gateway.ledger.judgement.builds import BuildStatuses, build_statuses
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.reads import ReadKind
-from gateway.runtime.background import rest
-from gateway.runtime.telemetry import Event, logger
-from gateway.runtime.unexpected import FaultPlace, report
+from gateway.runtime.refreshing import refresh_for_ever
+from gateway.runtime.unexpected import FaultPlace
 from policies.errors import LedgerUnavailable
 from policies.loader import Board
 from policies.replaying import BuildStatus
 
 REFRESH_S: Final = 1.0
 """Time between two reads of the ledger, and so the delay of a change that another process made."""
-
-_log = logger()
 
 
 class BuildRegistry:
@@ -60,11 +57,4 @@ class BuildRegistry:
 
     async def keep_fresh(self) -> None:
         """Read the statuses every REFRESH_S until cancelled."""
-        while True:
-            await rest(REFRESH_S)
-            try:
-                await self.refresh()
-            except LedgerUnavailable as error:
-                _log.warning(Event.LEDGER_DOWN, part="builds", error=str(error))
-            except Exception as error:  # noqa: BLE001 - without it disabled builds would go on
-                report(FaultPlace.BUILDS, error)
+        await refresh_for_ever(self.refresh, REFRESH_S, part="builds", place=FaultPlace.BUILDS)

@@ -14,6 +14,7 @@ from gateway.ledger.judgement.promotion_impact import impact_in
 from gateway.ledger.moderation.bans import ban_in_force
 from gateway.ledger.moderation.cases import CaseKind, StoredCase, load_case
 from gateway.ledger.players.joins import is_joined
+from gateway.ledger.players.merges import with_targets
 from gateway.ledger.records import StoredSubmission
 from gateway.ledger.schema import BANNED, is_in, submissions
 from gateway.ledger.transaction import Operation, Query, Transaction
@@ -203,7 +204,7 @@ async def answer_as_theirs(
 async def _not_theirs(
     tx: Transaction, board: Board, submission: StoredSubmission, request: CaseRequest, history: CaseHistory
 ) -> NotTheirs | None:
-    if submission.player in request.own_players:
+    if submission.players & request.own_players:
         return NotTheirs("you cannot decide on your own submission")
     undone = request.decision.detail.get(UNDOES)  # who undoes an answer to an appeal has decided on it, too
     before = history if undone is None else [event for event in history if event["seq"] < undone]
@@ -220,11 +221,12 @@ async def _not_theirs(
 def has_stake(board: Board, players: Collection[str], *, now_ms: int) -> Operation[bool]:
     """Return whether one of these players has a score on a board, or on a rollup that follows from it.
 
-    One whose score only a ban takes away has it again after the ban.
+    One whose score only a ban takes away has it again after the ban. Who was merged into another player has
+    their scores.
     """
-    listed = sorted(players)
 
     async def work(tx: Transaction) -> bool:
+        listed = await with_targets(players)(tx)
         for query in (_COUNTING_OF_LISTED, _BANNED_OF_LISTED):
             if await fetch_listed(tx, query, listed, board=board.name):
                 return True

@@ -9,7 +9,8 @@ from gateway.index.board_index import BoardIndex
 from gateway.ledger import index_pages
 from gateway.ledger.archive.windows import mark_windows
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.players.joins import is_joined, put_join
+from gateway.ledger.players.joins import is_joined, load_join, put_join
+from gateway.ledger.players.merges import MERGE, Merge
 from gateway.ledger.queries import newest_seq
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.standings.refold import refold
@@ -37,6 +38,20 @@ def set_joined(board: Board, player: str, *, joins_now: bool, actor: str, now_ms
         return True
 
     return work
+
+
+async def carry_join(tx: Transaction, board: Board, merge: Merge, *, now_ms: int) -> None:
+    """Have the target of a merge join a board on which its source is, and leave it once the merge is undone.
+
+    Who joined or left by themselves stays as they are. The target was on the board since the source was.
+    """
+    actor = f"{MERGE}:{merge.merge_id}"
+    source = await load_join(tx, board.name, merge.source)
+    target = await load_join(tx, board.name, merge.target)
+    if merge.is_in_force and source and source.is_joined and target is None:
+        await put_join(tx, board.name, merge.target, joins_now=True, actor=actor, at_ms=source.at_ms)
+    elif not merge.is_in_force and target and target.is_joined and target.actor == actor:
+        await put_join(tx, board.name, merge.target, joins_now=False, actor=actor, at_ms=now_ms)
 
 
 async def show_joined(ledger: Ledger, index: BoardIndex, player: str, *, now_ms: int) -> None:

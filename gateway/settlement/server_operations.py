@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from gateway.ledger import queries
 from gateway.ledger.moderation.bans import state_without_bans
+from gateway.ledger.players.merges import merges_in_force
 from gateway.ledger.records import NewSubmission
 from gateway.ledger.submissions import operations as stored
 from gateway.ledger.submissions.operations import VERSION_LIMIT, ServerRequest, SlotVersion
@@ -268,7 +269,7 @@ async def _targets(tx: Transaction, board: Board, operation: ServerOperation) ->
     """Return the submissions that the operation revokes. Raises _Impossible."""
     if operation.target:
         target = await queries.load_submission(tx, operation.target)
-        if target is None or target.player != operation.player:
+        if target is None or operation.player not in target.players:
             raise _Impossible(RefusalKind.CONFLICT, "the player has no such submission on the board")
         state = state_without_bans(target.state, target.reason)
         if target.board != board.name or state is not State.PROMOTED:
@@ -278,8 +279,23 @@ async def _targets(tx: Transaction, board: Board, operation: ServerOperation) ->
         return [operation.target]
     if operation.new:
         return []
+    return await _counting_of(tx, board, operation)
+
+
+async def _counting_of(tx: Transaction, board: Board, operation: ServerOperation) -> list[str]:
+    """Return what counts for the player, and what they played that a merge lets count for another one.
+
+    Else who is merged away keeps what a server removes by the only name that it knows.
+    """
+    player = operation.player
     up_to = VERSION_LIMIT if operation.version is None else operation.version
-    return await stored.counting_in_slot(tx, board.name, operation.player, up_to=up_to)
+    counting = await stored.counting_in_slot(tx, board.name, player, up_to=up_to)
+    merge = (await merges_in_force(tx, [player])).get(player)
+    for each in await stored.counting_in_slot(tx, board.name, merge.target, up_to=up_to) if merge else ():
+        submission = await queries.load_submission(tx, each)
+        if submission and submission.played_by == player:
+            counting.append(each)
+    return counting
 
 
 def _revocation(request: ServerRequest, operation: ServerOperation, submission_id: str) -> Decision:

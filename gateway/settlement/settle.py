@@ -15,6 +15,7 @@ from gateway.ledger.archive.windows import mark_changed
 from gateway.ledger.judgement import reveals, sampling
 from gateway.ledger.judgement.learning import fold_baseline
 from gateway.ledger.moderation import bans
+from gateway.ledger.players.late_runs import attribute_appended
 from gateway.ledger.records import NewSubmission, StoredSubmission
 from gateway.ledger.schema import events, outbox, submissions
 from gateway.ledger.standings.folds import CountChange, fold_standings
@@ -220,6 +221,7 @@ async def receive(tx: Transaction, new: NewSubmission) -> None:
     for table, rows in rows_of(last + 1, [new]):
         for row in rows:
             await tx.run(_INSERTS[table], **dict(zip(table.columns.keys(), row, strict=True)))
+    await attribute_appended([new])(tx)
 
 
 async def decide(tx: Transaction, board: Board, decision: Decision) -> SettledDecision | StateConflict:

@@ -46,6 +46,7 @@ from gateway.steward.pauses import (
     COLLECT_S,
     EXACT_RANKS_S,
     FILTERS_S,
+    PLAYERS_S,
     PLAYS_S,
     POLL_S,
     REPAIR_S,
@@ -57,6 +58,7 @@ from gateway.steward.pauses import (
     TOP_S,
     UPGRADE_S,
 )
+from gateway.steward.player_keeping import PlayerKeeper
 from gateway.steward.recordings.collecting import Collector
 from gateway.steward.recordings.expiring import Expirer
 from gateway.steward.rollups import RollupKeeper
@@ -144,6 +146,7 @@ class Steward:
         self._checks = CheckKeeper(ledger, catalogue, clock=clock)
         self._wanted = BoardOpener(ledger, catalogue, clock=clock)
         self._bans = BanKeeper(ledger, index, catalogue, failures, clock=clock)
+        self._players = PlayerKeeper(ledger, index, catalogue, failures, clock=clock)
         self._batches = BatchKeeper(ledger, index, catalogue, failures, clock=clock)
         self._rollups = RollupKeeper(ledger, index, catalogue, failures, clock=clock)
         self._rules = RuleKeeper(ledger, index, catalogue, clock=clock)
@@ -218,6 +221,7 @@ class Steward:
             _Duty(self.see_to_top, TOP_S, None, REST_MS, self._in_ledger.next_top),
             _Duty(self.recall, TOP_S, DutyLease.RECALLS, REST_MS, self._in_outbox.next_recall),
             _Duty(self.keep_bans, BANS_S, DutyLease.BANS, REST_MS, self._bans.next_due),
+            _Duty(self.keep_players, PLAYERS_S, DutyLease.PLAYERS),
             _Duty(self.keep_batches, BATCHES_S, DutyLease.BATCHES, REST_MS, self._batches.next_due),
             _Duty(self.roll_up, ROLLUP_S, DutyLease.ROLLUPS, REST_MS, self._rollups.next_due),
             _Duty(self.follow_rules, RULES_S, DutyLease.ROLLUPS),
@@ -319,6 +323,10 @@ class Steward:
     async def keep_bans(self) -> int:
         """Lift bans whose time is over, go on with those that have work, and return how many."""
         return await self._bans.step()
+
+    async def keep_players(self) -> int:
+        """Go on with merges and erasures of players that have work, and return with how many."""
+        return await self._players.step()
 
     async def keep_batches(self) -> int:
         """Go on with batches that have work, let expired previews go, and return with how many."""

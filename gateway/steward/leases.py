@@ -51,6 +51,7 @@ class DutyLease(StrEnum):
     RECALLS = "recalls"
     BANS = "bans"
     BATCHES = "batches"
+    PLAYERS = "players"
     REVEALS = "reveals"
     ROLLUPS = "rollups"
     BOARDS = "boards"

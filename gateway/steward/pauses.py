@@ -28,6 +28,9 @@ EXACT_RANKS_S: Final = 1.0
 BANS_S: Final = 0.1
 """Seconds between looks for bans whose time is over, or whose submissions have still to follow."""
 
+PLAYERS_S: Final = 1.0
+"""Seconds between looks for merges that submissions have still to follow, and for erasures that are due."""
+
 BATCHES_S: Final = 0.1
 """Seconds between looks for batches that have work."""
 

@@ -87,6 +87,16 @@ async def test_a_group_begins_from_the_ledger_and_then_hears_every_change_once(s
     assert (0, 0) == (await one.step(), pending(stage))
 
 
+async def test_a_new_consumer_marks_all_lanes_in_a_few_calls_also_if_redis_lacks_the_script(stage):
+    """Hundreds of lanes cost a start as few round trips as one would; a pipeline is read in one or a few parts."""
+    one = follower(stage, Heard())
+    stage.redis.script_flush()
+    asked = stage.redis.info("stats")["total_reads_processed"]
+    await one.step()
+    assert LANES // 8 > stage.redis.info("stats")["total_reads_processed"] - asked
+    assert LANES == len(stage.redis.keys(keys.group_mark("*", "heard")))
+
+
 async def test_redis_is_asked_nothing_until_the_ledger_has_more(stage):
     """All that is on the streams follows from an event; what is on them before it is shown is looked for again."""
     heard = Heard()
