@@ -22,6 +22,7 @@ from gateway.edge.admission.receive_backlog import ReceiveBacklog
 from gateway.edge.admission.shedding import Entrance
 from gateway.edge.admission.turnstile import Turnstile
 from gateway.edge.assets.asset_traffic import AssetTraffic
+from gateway.edge.auth.ended_tokens import EndedTokens
 from gateway.edge.auth.keyring import Keyring, keyring_of
 from gateway.edge.auth.login_attempts import LoginAttempts
 from gateway.edge.auth.server_keys import ServerKeys
@@ -31,13 +32,16 @@ from gateway.edge.board_parts import BoardPartsCache, SharedParts
 from gateway.edge.context import Edge
 from gateway.edge.health.lag import Lag
 from gateway.edge.health.probes import Probes
+from gateway.edge.http.other_origins import AllowedOrigins
+from gateway.edge.identities.identity_parts import IdentityParts
+from gateway.edge.identities.shown_identity import SIGN_IN_RATE
+from gateway.edge.identities.sign_in_file import providers_of
 from gateway.edge.live.messages import as_message
 from gateway.edge.moderation.logins import Logins
 from gateway.edge.players.friends import ADDRESS_RATE, PROFILE_RATE
 from gateway.edge.reads.cursors import Cursors
 from gateway.edge.shutdown import Shutdown
 from gateway.edge.submissions.first_runs import BoardOpenings
-from gateway.edge.submissions.runs import PLAYER_RATE
 from gateway.index import keys
 from gateway.index.board_index import BoardIndex, Index
 from gateway.index.connection import connect, connect_blocking, refuse_evicting
@@ -176,11 +180,13 @@ async def open_edge(settings: Settings, *, clock: Clock | None = None) -> AsyncI
         edge = _edge(opened, keyring)
         await edge.builds.refresh()
         await edge.banned.refresh()
+        await edge.ended_tokens.refresh()
         await edge.outdated.learn()
         try:
             async with (
                 in_background(edge.builds.keep_fresh(), name="builds"),
                 in_background(edge.banned.keep_fresh(), name="bans"),
+                in_background(edge.ended_tokens.keep_fresh(), name="tokens"),
                 in_background(edge.presence.keep(), name="presence"),
                 in_background(edge.lag.keep_fresh(), name="lag"),
                 in_background(let_go_of_idle([edge.parts.cache, index.cache, catalogue.cache]), name="idle"),
@@ -289,6 +295,8 @@ class _SenderParts(TypedDict):
     cursors: Cursors
     tickets: Tickets
     tokens: Tokens
+    ended_tokens: EndedTokens
+    identities: IdentityParts
     logins: Logins
     server_keys: ServerKeys
 
@@ -298,6 +306,7 @@ def _edge(opened: _EdgeResources, keyring: Keyring) -> Edge:
     return Edge(
         settings=opened.settings,
         catalogue=catalogue,
+        origins=AllowedOrigins(opened.settings.origins, catalogue),
         clock=opened.clock,
         reference=opened.reference,
         ledger=opened.ledger,
@@ -307,7 +316,7 @@ def _edge(opened: _EdgeResources, keyring: Keyring) -> Edge:
         index=opened.index,
         live=opened.live,
         lag=Lag(opened.ledger, opened.unprojected, catalogue, clock=opened.clock),
-        player_limit=AddressLimit(client, PLAYER_RATE, keys.player_creation),
+        player_limit=AddressLimit(client, SIGN_IN_RATE, keys.player_creation),
         profile_limit=KeyedLimit(client, PROFILE_RATE, keys.profile_limit),
         profile_changes=AddressLimit(client, ADDRESS_RATE, keys.profile_changes),
         friends=FriendLists(client, most_bytes=opened.settings.friends_mib * 2**20),
@@ -340,6 +349,10 @@ def _sender_parts(opened: _EdgeResources, keyring: Keyring) -> _SenderParts:
         "cursors": Cursors(keyring.derive(b"cursor")),
         "tickets": Tickets(keyring),
         "tokens": Tokens(keyring),
+        "ended_tokens": EndedTokens(opened.ledger),
+        "identities": IdentityParts(
+            opened.index.client, keyring.derive(b"identity"), providers_of(opened.settings)
+        ),
         "logins": _logins(opened, keyring),
         "server_keys": ServerKeys(opened.ledger),
     }

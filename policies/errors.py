@@ -161,6 +161,22 @@ class NameTaken(ScoregateError):
     """Another player has a name that looks like it; nothing was stored."""
 
 
+class IdentityTaken(ScoregateError):
+    """The identity is another player's; nothing was stored."""
+
+
+class IdentitiesFull(ScoregateError):
+    """The player has as many identities as there may be; nothing was stored."""
+
+
+class LastWayIn(ScoregateError):
+    """Without this identity nobody could sign in as the player any more; nothing was stored."""
+
+
+class CredentialUsed(ScoregateError):
+    """A credential that is good once was used before; nothing was stored."""
+
+
 class NameOvertaken(ScoregateError):
     """The player has another name by now; nothing was stored."""
 

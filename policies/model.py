@@ -16,7 +16,7 @@ from typing import Annotated, Any, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from policies.choices import (
     DetailRules,
@@ -47,6 +47,7 @@ from policies.judging import (
 )
 from policies.limits import Limits, RecordingRetention
 from policies.moderation import Moderation
+from policies.origins import ORIGINS, Origin, refuse_beside_any
 from policies.playback import Playback
 from policies.plugins import Plugin
 from policies.replaying import Build, Replay, Verification
@@ -93,6 +94,9 @@ class Policy(PolicySection):
     joins: Annotated[Joins, Field(strict=False)] = Joins.OPEN
     segments: Annotated[tuple[SegmentName, ...], Field(max_length=8, strict=False)] = ()
     self_declared: Annotated[tuple[SegmentName, ...], Field(max_length=8, strict=False)] = ()
+    origins: Annotated[
+        tuple[Origin, ...], Field(max_length=ORIGINS, strict=False), AfterValidator(refuse_beside_any)
+    ] = ()
     cold_after_h: Annotated[int, Field(ge=1, le=87_600)] | None = None
     staleness_s: Annotated[float, Field(ge=0, le=60, allow_inf_nan=False)] = 0.0
     shards: Annotated[int, Field(ge=1, le=64)] = 1

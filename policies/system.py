@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-SYSTEM: Final = (
+SYSTEM = (
     "/usr",
     "/bin",
     "/sbin",

@@ -104,7 +104,19 @@ class Reason(StrEnum):
     BANNED = "banned", "Its player is banned: it would count otherwise.", "moderation"
     UNBANNED = "unbanned", "A ban of the player was lifted, or has ended.", "none"
     RENAMED = "renamed", "A moderator gave the player another name.", "none"
+    NAME_CHOSEN = "name-chosen", "The player chose another name.", "none"
     RENAME_UNDONE = "rename-undone", "The player has the name of before again.", "none"
+    IDENTITY_LINKED = "identity-linked", "The player can sign in by another identity.", "none"
+    IDENTITY_UNLINKED = "identity-unlinked", "The player no longer signs in by an identity.", "none"
+    RECOVERY_CODE_MADE = (
+        "recovery-code-made",
+        "The player was given a recovery code, and the one of before is void.",
+        "none",
+    )
+    TOKENS_ENDED = "tokens-ended", "Every token of the player that was issued before is over.", "none"
+    MERGED = "merged", "Its player was merged into another, for whom it counts.", "none"
+    UNMERGED = "unmerged", "A merge was undone: it counts for who played it again.", "none"
+    ERASED = "erased", "The data of the player was erased.", "none"
     KEY_COMPROMISED = "key-compromised", "The key of the game server that wrote it was compromised."
     REVERIFIED_OTHERWISE = (
         "reverified-otherwise",
@@ -221,6 +233,8 @@ REMARKS: Mapping[Reason, frozenset[State]] = {
     Reason.APPROVAL_DECLINED: frozenset({State.REVOKED}),
     Reason.APPEALED: frozenset({State.REJECTED, State.REVOKED}),
     Reason.APPEAL_DENIED: frozenset({State.REJECTED, State.REVOKED}),
+    Reason.MERGED: frozenset(State),
+    Reason.UNMERGED: frozenset(State),
 }
 """Reasons of events that change neither state nor reason of a submission, and the states that take them."""
 

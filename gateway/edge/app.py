@@ -18,10 +18,12 @@ from gateway.edge.console.refusal_pages import is_of_console, refusal_page
 from gateway.edge.console.site import add_console
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.docs import pages
+from gateway.edge.explained_refusals import explained
 from gateway.edge.http.expectation import check_expectation
 from gateway.edge.http.request import strict_query
 from gateway.edge.live.feed_request import SEATS
 from gateway.edge.live.queue_feed import QUEUE_WATCH, QueueWatch
+from gateway.edge.preflights import add_preflights
 from gateway.edge.problems import (
     COMMON_HEADERS,
     LOGGED,
@@ -65,7 +67,7 @@ _NEEDS_CHALLENGE: Final = frozenset(
 
 _RequestHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
-_SAFE: Final = frozenset({"GET", "HEAD"})
+_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 _SUBMISSION_ROUTES: Final = frozenset(
     f"/v1/boards/{{board}}/{resource}" for resource in ("scores", "entries", "increments")
@@ -78,7 +80,7 @@ def build_app(edge: Edge) -> web.Application:
     """Return the application of a running edge."""
     app = web.Application(middlewares=[answer_problems], client_max_size=0)
     app[EDGE] = edge
-    app.on_response_prepare.append(remove_server_header)
+    app.on_response_prepare.extend([remove_server_header, edge.origins.tell])
     app[PAGES] = PageCache()
     app[QUEUE_WATCH] = QueueWatch(edge)
     app[SEATS] = Seats(edge.settings.live_per_address, edge.settings.live_per_network)
@@ -93,6 +95,7 @@ def build_app(edge: Edge) -> web.Application:
         app.router.add_route(route.method, route.path, handler, expect_handler=check_expectation)
         if route.method == "GET" and not route.is_stream:
             app.router.add_route("HEAD", route.path, handler, expect_handler=check_expectation)
+    add_preflights(app, ROUTES, edge.origins)
     pages.add_pages(app, edge)
     add_console(app)
     return app
@@ -135,16 +138,16 @@ async def answer_problems(request: web.Request, handler: Handler) -> web.StreamR
 async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         with _visiting(request):
-            _check_target(request)
+            check_target(request)
             return await handler(request)
     except Problem as problem:
-        return _refuse(request, problem)
+        return _refuse(request, await explained(request, problem))
     except ConnectionError:
         raise  # the client has left: nobody is there to answer, and the edge is not at fault
     except web.HTTPException as error:
         if error.status < 400:  # noqa: PLR2004 - redirects are raised too
             raise
-        return _refuse(request, _problem_of(error))
+        return _refuse(request, problem_of(error))
     except LedgerUnavailable as error:
         return _refuse(request, _without_ledger(error))
     except IndexUnavailable as error:
@@ -182,7 +185,7 @@ def _visiting(request: web.Request) -> Iterator[None]:
         visit.leave()
 
 
-def _check_target(request: web.Request) -> None:
+def check_target(request: web.Request) -> None:
     """Refuse foreign hosts, unusual paths, and early data that could be a replay (RFC 8470).
 
     A target that is not a path (`http://host/...`, `host:port`, `*`) is for a proxy, which an edge is not.
@@ -212,7 +215,8 @@ def _refuse(request: web.Request, problem: Problem) -> web.Response:
     return problem_response(problem)
 
 
-def _problem_of(error: web.HTTPException) -> Problem:
+def problem_of(error: web.HTTPException) -> Problem:
+    """Return our problem for a refusal of aiohttp's."""
     kind, detail = _HTTP_PROBLEMS.get(error.status, _HTTP_PROBLEMS[400])
     if allow := error.headers.get("Allow"):
         return Problem(kind, f"expected {', '.join(allow.split(','))}", headers={"Allow": allow})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -29,6 +29,9 @@ BACKLOG: Final = 1024
 
 CLOSE_S: Final = 0.1
 """Time that requests still under way after the grace have to end once they are cancelled."""
+
+LINE_SIZES: Final[Mapping[str, Any]] = {"max_line_size": 8190, "max_field_size": 8190}
+"""The longest lines of a request's head, as aiohttp's parser takes them."""
 
 LINGER_S: Final = 1.0
 """How long a refused request's remaining bytes are received and dropped before its connection closes."""
@@ -57,6 +60,8 @@ async def listen(edge: Edge, sockets: Sequence[socket.socket] = ()) -> AsyncIter
         raise SettingsError(f"SCOREGATE_BIND: {detail}") from None
     host, port = servers[0].sockets[0].getsockname()[:2]
     _log.info(Event.STARTED, part="edge", host=host, port=port)
+    if settings.development:
+        _log.warning(Event.DEVELOPMENT_MODE, unset="SCOREGATE_DEVELOPMENT")
     try:
         yield host, port
     finally:
@@ -92,6 +97,7 @@ class ConnectionGate:
             settings.unsent_mib * 1024 * 1024, is_behind_proxies=bool(settings.trusted_proxies)
         )
         self.entrance = edge.entrance
+        self.origins = edge.origins
         self.shutdown = edge.shutdown
         self.connections: set[Connection] = set()
         self.head_timeout_s = settings.head_timeout_s
@@ -101,8 +107,7 @@ class ConnectionGate:
             "auto_decompress": False,
             "keepalive_timeout": edge.settings.keepalive_timeout_s,
             "lingering_time": LINGER_S,
-            "max_line_size": 8190,
-            "max_field_size": 8190,
+            **LINE_SIZES,
         }
 
     def admit(self) -> Connection:
@@ -117,6 +122,13 @@ class ConnectionGate:
     def leave(self, names: ClientName) -> None:
         """Stop counting a connection."""
         self._seats.leave(names)
+
+
+def unreadable(error: BaseException | None) -> Problem:
+    """Return the refusal of bytes that the parser cannot read."""
+    if isinstance(error, LineTooLong):
+        return Problem(ProblemType.HEADERS_TOO_LARGE, "expected shorter lines before the body")
+    return Problem(ProblemType.MALFORMED_REQUEST, "expected a request of HTTP/1.1")
 
 
 class Connection(web.RequestHandler):
@@ -204,7 +216,7 @@ class Connection(web.RequestHandler):
             self.take_wait_s()
             self._expected = waited_s
             return False
-        self.transport.write(refusal())
+        self.transport.write(refusal(self._gate.origins.fields_of_unparsed(data)))
         if self._head_deadline is not None:
             self._head_deadline.cancel()
             self._head_deadline = None
@@ -296,9 +308,7 @@ class Connection(web.RequestHandler):
         """
         if isinstance(exc, ConnectionError) or request.writer.output_size:
             raise ConnectionResetError
-        problem = Problem(ProblemType.MALFORMED_REQUEST, "expected a request of HTTP/1.1")
-        if isinstance(exc, LineTooLong):
-            problem = Problem(ProblemType.HEADERS_TOO_LARGE, "expected shorter lines before the body")
+        problem = unreadable(exc)
         if status >= ProblemType.INTERNAL.status:
             event_id = report(FaultPlace.REQUEST, exc or RuntimeError("the library gave no error"))
             problem = Problem(ProblemType.INTERNAL, LOGGED, instance=f"urn:scoregate:event:{event_id}")

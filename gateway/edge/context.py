@@ -18,12 +18,15 @@ if TYPE_CHECKING:
     from gateway.edge.admission.shedding import Entrance
     from gateway.edge.admission.turnstile import Turnstile
     from gateway.edge.assets.asset_traffic import AssetTraffic
+    from gateway.edge.auth.ended_tokens import EndedTokens
     from gateway.edge.auth.server_keys import ServerKeys
     from gateway.edge.auth.tickets import Tickets
     from gateway.edge.auth.tokens import Tokens
     from gateway.edge.board_parts import BoardParts, BoardPartsCache
     from gateway.edge.health.lag import Lag
     from gateway.edge.health.probes import Probes
+    from gateway.edge.http.other_origins import AllowedOrigins
+    from gateway.edge.identities.identity_parts import IdentityParts
     from gateway.edge.moderation.logins import Logins
     from gateway.edge.reads.cursors import Cursors
     from gateway.edge.shutdown import Shutdown
@@ -66,10 +69,13 @@ class Edge:
     friends: FriendLists
     coalescers: Coalescers
     addresses: ClientAddresses
+    origins: AllowedOrigins
     noted_addresses: NotedAddresses
     cursors: Cursors
     tickets: Tickets
     tokens: Tokens
+    ended_tokens: EndedTokens
+    identities: IdentityParts
     logins: Logins
     server_keys: ServerKeys
     builds: BuildRegistry

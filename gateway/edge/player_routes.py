@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from gateway.edge.auth.moderators import Ability
-from gateway.edge.moderation import bans, players, renames
+from gateway.edge.moderation import bans, players, renames, tokens_of_players
 from gateway.edge.problems import ProblemType as P
 from gateway.edge.route import DURABLE, POST, TOKEN, Caller, Route
 from gateway.edge.wire import moderation_bans as wire
+from gateway.edge.wire.identity_answers import TokensEnded
 from gateway.edge.wire.moderation_players import PlayedSubmissions, PlayerProfile, PlayersNamed
 from gateway.edge.wire.moderation_renames import NameUndone, NewName, RenameShown
 
@@ -31,6 +32,10 @@ PLAYER_ROUTES = (
           "Give a player another name", RenameShown, NewName, problems=_RENAME, ability=Ability.OVERRULE),
     Route("POST", "/v1/moderation/players/{player}/rename/undo", renames.undo_rename, Caller.MODERATOR,
           "Take the last rename of a player back", RenameShown, NameUndone, problems=_RENAME,
+          ability=Ability.OVERRULE),
+    Route("DELETE", "/v1/moderation/players/{player}/tokens", tokens_of_players.end_tokens_of_player,
+          Caller.MODERATOR, "End all tokens of a player", TokensEnded,
+          problems=(*TOKEN, *DURABLE, P.NOT_FOUND, P.TOO_EARLY, P.CSRF, P.SELF_APPROVAL, P.STATE_CONFLICT),
           ability=Ability.OVERRULE),
     Route("POST", "/v1/moderation/players/{player}/bans", bans.ban_player, Caller.MODERATOR,
           "Ban a player on a board, a family or everywhere", wire.BanShown, wire.NewBan, 201,

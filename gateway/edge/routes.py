@@ -6,6 +6,7 @@ from gateway.edge.assets import download, upload
 from gateway.edge.auth.moderators import Ability
 from gateway.edge.batch_routes import BATCH_ROUTES
 from gateway.edge.health import endpoints
+from gateway.edge.identity_routes import IDENTITY_ROUTES
 from gateway.edge.live import feed_request, sse, websocket
 from gateway.edge.moderation import cases, decisions, figures, surroundings, trail
 from gateway.edge.people_routes import PEOPLE_ROUTES
@@ -107,8 +108,6 @@ def _decision(name: str, handler: Handler, summary: str) -> Route:
 
 
 ROUTES: tuple[Route, ...] = (
-    Route("POST", "/v1/players", runs.create_player, Caller.ANYONE, "Create an anonymous player",
-          outcomes.PlayerCreated, bodies.NewPlayer, 201, (*POST, P.QUOTA_EXCEEDED, P.NAME_TAKEN)),
     Route("GET", "/v1/friends", friends.list_friends, Caller.PLAYER, "List the players that you follow",
           outcomes.FriendsShown, problems=(*TOKEN, *DURABLE)),
     Route("PUT", "/v1/friends/{player}", friends.follow_player, Caller.PLAYER, "Follow a player",
@@ -264,6 +263,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/v1/moderation/figures", figures.show_figures, Caller.MODERATOR,
           "Read how decisions went, and how right validators were", Figures,
           problems=(*_STORED, P.SCHEMA_VIOLATION), query=("board", "since", "until"), ability=Ability.READ),
+    *IDENTITY_ROUTES,
     *PEOPLE_ROUTES,
     *PLAYER_ROUTES,
     Route("GET", "/livez", endpoints.livez, Caller.ANYONE, "Check that the process answers",

@@ -40,6 +40,7 @@ def _blobs_of(settings: Settings) -> Blobs:
         from gateway.recordings.objects import bucket  # noqa: PLC0415 - an optional dependency
     except ImportError:
         raise SettingsError(
-            "SCOREGATE_RECORDINGS_URL: a bucket needs the extra `s3`: pip install '.[s3]' in a checkout"
+            "SCOREGATE_RECORDINGS_URL: a bucket needs the extra `s3`: "
+            "pip install ./clients/python '.[s3]' in a checkout"
         ) from None
     return bucket(url, settings.recordings_timeout_s)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import cached_property
 from importlib.resources import files
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
@@ -21,6 +22,7 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from policies.errors import SettingsError
+from policies.origins import Origin, refuse_beside_any
 
 MAXIMUM_PORT = 65_535
 
@@ -114,6 +116,7 @@ class Settings(BaseSettings):
     bind: Bind = "127.0.0.1:8080"
     metrics_bind: Bind | None = None
     hosts: Csv = ()
+    origins: Annotated[tuple[Origin, ...], NoDecode, AfterValidator(refuse_beside_any)] = ()
     trusted_proxies: Csv = ()
     webhook_hosts: Csv = ()
     kafka_servers: str | None = None
@@ -129,10 +132,12 @@ class Settings(BaseSettings):
     )
     oidc_client_secret: SecretStr | None = None
     oidc_name: Annotated[str, Field(min_length=1, max_length=40)] = "single sign-on"
+    sign_in_file: Path | None = None
     password_logins: bool = Field(default=True, validate_default=True)
     sandbox: Literal["any", "bubblewrap"] = "any"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_to: Literal["files", "stdout"] = "files"
+    development: bool = False
 
     clock_offset_s: Annotated[float, Field(gt=0, le=3600)] = 2.0
     unique_names: bool = False
@@ -217,6 +222,21 @@ class Settings(BaseSettings):
             raise ValueError("expected SCOREGATE_OIDC_ISSUER, so that somebody can log in")
         return value
 
+    @field_validator("development")
+    @classmethod
+    def _is_for_nobody_else(cls, value: bool, info: ValidationInfo) -> bool:  # noqa: FBT001 - pydantic passes it
+        ledger, given = info.data.get("ledger_url"), info.data
+        others = [
+            host for host in given.get("hosts") or (given.get("bind", ""),) if not is_private_host(host)
+        ]
+        if given.get("trusted_proxies"):
+            others.append("SCOREGATE_TRUSTED_PROXIES")
+        if ledger is not None and ledger.get_secret_value().startswith("postgresql:"):
+            others.append("a PostgreSQL ledger")
+        if value and others:
+            raise ValueError(f"is not for a deployment that others reach; here there is {', '.join(others)}")
+        return value
+
     @field_validator("redis_url")
     @classmethod
     def _is_an_index(cls, value: str) -> str:
@@ -235,7 +255,7 @@ class Settings(BaseSettings):
             raise ValueError("RQ does not run on a Redis Cluster; expected one server")
         return None if value is None else _server(value)
 
-    @field_validator("hosts", "trusted_proxies", "webhook_hosts", mode="before")
+    @field_validator("hosts", "origins", "trusted_proxies", "webhook_hosts", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return (
@@ -298,6 +318,16 @@ def is_safe_address(text: str) -> bool:
     return (
         bool(host) and has_port and is_plain and is_safe and " " not in text and len(text) <= ADDRESS_LENGTH
     )
+
+
+def is_private_host(authority: str) -> bool:
+    """Return whether an authority is one of this machine, of a private network, or of a name for tests."""
+    host = urlsplit(f"//{authority}").hostname or ""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host in LOOPBACK or host.endswith((".localhost", ".local", ".test"))
+    return address.is_private and not address.is_unspecified  # that listens on every address
 
 
 def host_and_port(bind: str) -> tuple[str, int]:

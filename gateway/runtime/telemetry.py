@@ -264,6 +264,7 @@ class Event:
     REFUSED = "refused"
     LOGIN = "login"
     LOGIN_REFUSED = "login_refused"
+    SIGN_IN_REFUSED = "sign_in_refused"
     ABNORMAL_USAGE = "abnormal_usage"
     NOT_NOTED = "part_not_noted"
     SETTING_UNKNOWN = "setting_unknown"
@@ -281,6 +282,9 @@ class Event:
     PLAYER_BANNED = "player_banned"
     QUEUE_LATE = "queue_late"
     PLAYER_RENAMED = "player_renamed"
+    PLAYERS_MERGED = "players_merged"
+    ERASURE_BEGUN = "erasure_begun"
+    TOKENS_ENDED = "tokens_ended"
     BAN_LIFTED = "ban_lifted"
     BATCH = "batch"
     VERDICT = "verdict"
@@ -315,6 +319,7 @@ class Event:
     METRICS_UNSERVED = "metrics_unserved"
     FORWARDED_UNREAD = "forwarded_unread"
     STARTED = "started"
+    DEVELOPMENT_MODE = "development_mode"
     STOPPED = "stopped"
 
 
@@ -328,6 +333,7 @@ REPEATED: Final = frozenset(
         Event.CLAIM_REFUSED,
         Event.PLUGIN_FAILED,
         Event.LOGIN_REFUSED,
+        Event.SIGN_IN_REFUSED,
         Event.RECORDING_FAULT,
         Event.CHANGES_MISSED,
         Event.CHANGES_FORGED,

@@ -30,6 +30,8 @@ class FaultPlace(StrEnum):
     FEED = "feed"
     BUILDS = "builds"
     BANS = "bans"
+    TOKENS = "tokens"
+    SIGN_IN = "sign_in"
     PRESENCE = "presence"
     COALESCER = "coalescer"
     OWED = "owed"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from pydantic import SecretStr
@@ -21,7 +22,7 @@ from scoregate_client import ScoregateClient, sign_board_name
 
 from gateway.edge.auth.tokens import Bearer, Role
 from gateway.edge.context import Edge
-from gateway.edge.submissions import first_runs
+from gateway.edge.submissions import first_runs, runs
 from gateway.ledger.boards.lookups import boards_named
 from gateway.ledger.transaction import Operation
 from gateway.runtime.settings import Settings
@@ -164,6 +165,35 @@ async def test_a_hundred_players_open_a_name_once(tmp_path: Path, valkey: Valkey
         assert (1, 1, 1) == (rows["boards"], rows["events"], rows["players' boards"])
         assert 2 >= len(game.keys("limit:{track}:openings:player:*"))
         assert [0, 0] == [len(edge.edge.openings) for edge in edges]
+
+
+async def test_a_player_who_comes_late_is_not_charged(
+    tmp_path: Path, valkey: ValkeyServer, store: Store, monkeypatch: pytest.MonkeyPatch
+):
+    """On either edge: of who found no board, and takes a turn when another's opening is over and forgotten."""
+    player_of, found_none, is_open = runs.player_of, asyncio.Semaphore(0), asyncio.Event()
+
+    async def held(request: web.Request) -> Bearer:
+        bearer = await player_of(request)
+        if bearer.subject != "ada":
+            found_none.release()
+            await is_open.wait()
+        return bearer
+
+    monkeypatch.setattr(runs, "player_of", held)
+    async with deployed(tmp_path, valkey, store, a_family(opened_by="players", names="[a-z]+")) as game:
+        late = [
+            asyncio.create_task(game.told("track.monza", player, edge=edge))
+            for player, edge in (("bob", game.one), ("cyd", game.other))
+        ]
+        async with asyncio.timeout(20):
+            for _ in late:
+                await found_none.acquire()
+        assert OPENED == await game.told("track.monza", "ada")
+        assert 0 == len(game.one.edge.openings)
+        is_open.set()
+        assert [OPENED, OPENED] == await asyncio.gather(*late)
+        assert {"limit:{track}:openings:player:ada"} == set(game.keys("limit:*:openings:player:*"))
 
 
 @on_both_ledgers
@@ -342,10 +372,13 @@ async def test_a_ledger_that_fails_leaves_a_whole_board_or_none(
     async with deployed(tmp_path, valkey, store, a_family(opened_by="players", names="[a-z]+")) as game:
         ledger = type(game.one.edge.ledger)
         write, calls = ledger.write, []
+        under_way, waiting = game.one.edge.openings._under_way, 10
 
         async def refuse(self: Any, work: Operation[Any]) -> Any:
             calls.append(work)
-            await asyncio.sleep(0.05)
+            async with asyncio.timeout(20):
+                while under_way["track.monza"].requests < waiting:  # noqa: ASYNC110 - it tells nobody
+                    await asyncio.sleep(0)
             raise LedgerUnavailable("the disk is gone")
 
         async def commit_unheard(self: Any, work: Operation[Any]) -> Any:
@@ -358,6 +391,7 @@ async def test_a_ledger_that_fails_leaves_a_whole_board_or_none(
             told = await asyncio.gather(*(game.told("track.monza", f"p{at}") for at in range(10)))
             assert [down] * 10 == told
             assert 1 == len(calls), "those who wait do not try one after the other"
+            waiting = 1
             assert down == await game.told("track.monza", "late")
             assert 2 == len(calls), "who comes later does"
         assert {0} == set((await game.rows()).values())

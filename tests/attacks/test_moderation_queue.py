@@ -12,8 +12,8 @@ from gateway.edge.auth.moderators import Ability
 from gateway.edge.live import queue_feed
 from gateway.edge.moderation import queue
 from gateway.edge.moderation.own_account import new_token
+from gateway.ledger.acts import Act
 from gateway.ledger.moderation import queue as moderation_queue
-from gateway.ledger.moderation.account_rows import Act
 from gateway.ledger.moderation.api_tokens import issue_token
 from gateway.ledger.moderation.claims import CLAIM_MS
 from gateway.ledger.moderation.saved_views import VIEWS_LIMIT, save_view

@@ -81,7 +81,7 @@ async def test_F10_the_door_writes_nothing_to_a_client_that_takes_nothing(
             opened.append(super().admit())
             return opened[-1]
 
-    def refusal() -> bytes:
+    def refusal(*_fields: bytes) -> bytes:
         written.append(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")
         return written[-1]
 

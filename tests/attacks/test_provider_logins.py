@@ -22,7 +22,8 @@ from gateway.edge.auth.moderator_credentials import COOKIE
 from gateway.edge.auth.provider_documents import AGAIN_S
 from gateway.edge.console.provider_page import ATTEMPT_COOKIE
 from gateway.edge.moderation.logins import ADDRESS_RATE
-from gateway.ledger.moderation.account_rows import Act, ProviderIdentity
+from gateway.ledger.acts import Act
+from gateway.ledger.moderation.account_rows import ProviderIdentity
 from gateway.ledger.moderation.accounts import account_of, add_account, disable_account
 from gateway.runtime.settings import Settings
 from tests.support.clock import ShiftedClock

@@ -9,7 +9,7 @@ import structlog
 from structlog.testing import capture_logs
 
 from gateway.edge.moderation.logins import LoginOutcome
-from gateway.ledger.moderation.account_rows import Act
+from gateway.ledger.acts import Act
 from gateway.ledger.moderation.accounts import disable_account
 from gateway.runtime.log_sieve import PER_MINUTE, Sieve, SievedEvents
 from gateway.runtime.telemetry import REPEATED

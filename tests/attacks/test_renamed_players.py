@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.edge.auth.moderators import ModeratorRole
-from gateway.ledger.moderation.account_rows import Act
+from gateway.ledger.acts import Act
 from gateway.ledger.moderation.accounts import change_account, disable_account
 from gateway.ledger.players import player_names
 from gateway.runtime.settings import Settings

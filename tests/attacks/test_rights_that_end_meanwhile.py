@@ -12,7 +12,7 @@ from aiohttp import web
 from gateway.edge.auth.second_factors import code_at
 from gateway.edge.http.body import read_body
 from gateway.edge.moderation import decisions, own_account, people, renames, views
-from gateway.ledger.moderation.account_rows import Act
+from gateway.ledger.acts import Act
 from gateway.ledger.moderation.accounts import account_of, change_account, disable_account
 from gateway.ledger.moderation.sessions import end_sessions
 from tests.attacks.test_moderation import a_held_run

@@ -118,6 +118,22 @@ async def test_a_shadow_banned_player_notices_nothing_and_is_seen_by_nobody(harn
     assert public == [(await harness.get(path)).raw for path in paths[:-1]]
 
 
+async def test_an_ended_token_of_a_shadow_banned_player_sees_what_everybody_sees(harness: Harness):
+    """The new one still has the own view; a thief learns nothing, and uses up nobody's budget of reads."""
+    token, own, _, _ = await a_board(harness)
+    await ban(harness, own, board="sprint", shadow=True, message="")
+    path = f"{BOARD}/entries"
+    assert 3 == (await harness.get(path, token)).body["total"]
+    fresh = (
+        await harness.send(Request("DELETE", "/v1/tokens", b"", {"Authorization": f"Bearer {token}"}))
+    ).body
+    public = (await harness.get(path)).body
+    assert [2, 2, 3] == [
+        public["total"],
+        *[(await harness.get(path, each)).body["total"] for each in (token, fresh["token"])],
+    ]
+
+
 async def test_a_shadow_banned_player_plays_on_and_sees_each_new_run_count(harness: Harness):
     """It is answered as ever, shown as promoted with its rank, and counts once the ban is lifted."""
     token, own, _, _ = await a_board(harness)

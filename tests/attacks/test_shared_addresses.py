@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.edge.auth.moderators import ModeratorRole
-from gateway.ledger.moderation.account_rows import Act
+from gateway.ledger.acts import Act
 from gateway.ledger.moderation.accounts import change_account
 from gateway.ledger.players import addresses
 from gateway.ledger.players.addresses import AGAIN_MS, FORGOTTEN, KEPT, note_addresses

@@ -510,6 +510,47 @@ async def test_S25_a_signature_that_is_not_canonical_base64_is_malformed(harness
     await accept(harness, request)
 
 
+async def test_S27_a_body_in_chunks_is_signed_by_a_field_and_never_by_a_trailer(harness: Harness):
+    """Chunks and their extensions change nothing; a digest that comes after the body was not there to be signed."""
+    run = await a_run(harness)
+    request = honest(harness, run)
+    digest = request.headers["Content-Digest"]
+
+    def in_chunks(request: Request, extension: str = "", trailer: str = "") -> bytes:
+        head = as_bytes(request, harness.authority, body=b"", headers={"Transfer-Encoding": "chunked"})
+        head = head.replace(b"Content-Length: 0\r\n", b"")
+        chunks = b"".join(b"%x%s\r\n%s\r\n" % (len(each), extension.encode(), each) for each in halves)
+        return head + chunks + f"0\r\n{trailer}\r\n".encode()
+
+    halves = (request.body[:7], request.body[7:])
+    trailer = f"Content-Digest: {digest}\r\n"
+    await refuse(harness, in_chunks(with_header(request, "Content-Digest", None), trailer=trailer), COVERAGE)
+    other = f"Content-Digest: {content_digest_of(b'{}')}\r\n"
+    answer = await exchange(harness.authority, in_chunks(request, ";a=b", other))
+    assert 202 == answer.status, answer.raw
+    assert 1 == await rows(harness)
+
+
+async def test_S29_a_signed_field_in_two_readings_does_not_pass(harness: Harness):
+    """Sent twice, under the name of a derived component, after a space, or folded: 400, and the plain one passes."""
+    request = honest(harness, await a_run(harness))
+    raw = as_bytes(request, harness.authority)
+    digest = f"Content-Digest: {request.headers['Content-Digest']}\r\n".encode()
+    kind = b"Content-Type: application/json\r\n"
+    for hostile in (
+        raw.replace(kind, kind + b"Content-Type: text/plain\r\n"),
+        raw.replace(kind, b"Content-Type: text/plain\r\n" + kind),
+        raw.replace(kind, b"@method: GET\r\n" + kind),
+        raw.replace(digest, b" " + digest),
+        raw.replace(digest, digest.replace(b": ", b":\r\n ")),
+        raw.replace(digest, digest.replace(b": ", b" : ")),
+    ):
+        assert raw != hostile
+        with about(hostile):
+            await refuse(harness, hostile, MALFORMED, (400, "malformed-request"))
+    await accept(harness, request)
+
+
 @pytest.mark.parametrize("coding", ["gzip", "gzip-decoded", "foo", "broken"])
 async def test_S28_content_codings_are_refused(harness: Harness, coding: str):
     """Whatever the digest is over, a body with a content coding is refused before anything is made of it."""

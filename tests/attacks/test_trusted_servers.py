@@ -154,7 +154,8 @@ async def test_T12_secrets_are_in_no_repr_log_or_refusal(
         update={"master_key": type(settings).model_validate({"master_key": master}).master_key}
     )
     shown: list[str] = []
-    monkeypatch.setattr("gateway.edge.submissions.runs.json_response", remembering_repr(shown))
+    for module in ("submissions.runs", "identities.signing_in"):
+        monkeypatch.setattr(f"gateway.edge.{module}.json_response", remembering_repr(shown))
     caplog.set_level(logging.DEBUG)
     with capture_logs() as events:
         async with running_harness(settings) as harness:

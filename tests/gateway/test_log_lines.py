@@ -90,6 +90,7 @@ def test_whatever_a_fault_or_a_stranger_can_repeat_is_sieved():
         "duty_failed",
         "claim_refused",
         "login_refused",
+        "sign_in_refused",
         "plugin_failed",
         "recording_fault",
         "changes_missed",

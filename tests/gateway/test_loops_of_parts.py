@@ -14,10 +14,13 @@ from gateway.catalogue.catalogue import Catalogue
 from gateway.deployment import presence, reference_clock
 from gateway.deployment.presence import PartKind, Presence
 from gateway.deployment.reference_clock import ReferenceClock
+from gateway.edge.auth import ended_tokens
+from gateway.edge.auth.ended_tokens import EndedTokens
 from gateway.edge.health import lag
 from gateway.edge.health.lag import Lag
 from gateway.runtime.settings import Settings
-from gateway.settlement import builds, unprojected
+from gateway.settlement import banned_players, builds, unprojected
+from gateway.settlement.banned_players import BannedPlayers
 from gateway.settlement.builds import BuildRegistry
 from gateway.settlement.unprojected import UnprojectedChanges
 from gateway.shared_records import Change
@@ -96,6 +99,8 @@ def present(asked: Any) -> Coroutine[Any, Any, None]:
 
 LOOPS: Final[dict[str, tuple[Any, str, Any, int]]] = {
     "builds": (builds, "REFRESH_S", lambda asked: BuildRegistry(asked).keep_fresh(), 0),
+    "bans": (banned_players, "REFRESH_S", lambda asked: BannedPlayers(asked).keep_fresh(), 0),
+    "tokens": (ended_tokens, "REFRESH_S", lambda asked: EndedTokens(asked).keep_fresh(), 0),
     "lag": (
         lag,
         "LOOK_S",

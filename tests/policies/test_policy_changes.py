@@ -101,7 +101,7 @@ READ_ANEW = {
     "title", "writes", "details", "self_declared", "score", "stats", "velocity", "slow_motion", "delay", "abandonment",
     "limits", "recordings", "run_lifetime_s", "anomaly", "drift", "progress", "validators", "forensics", "builds",
     "replay", "rules", "plugins", "verification", "seed", "names", "opened_by", "opening", "metadata_filters",
-    "names_free_after_delete", "boards", "schedule", "sample", "moderation", "playback",
+    "names_free_after_delete", "boards", "schedule", "sample", "moderation", "playback", "origins",
 }  # fmt: skip
 """What each request and each job looks up."""
 

@@ -34,8 +34,9 @@ _FIELDS: Final = {
     "Content-Type": "application/problem+json",
     "Content-Length": str(len(_BODY)),
 }
+_STATUS: Final = b"HTTP/1.1 503 Service Unavailable\r\n"
 _REFUSALS: Final = tuple(
-    b"HTTP/1.1 503 Service Unavailable\r\n%bRetry-After: %d\r\n\r\n%b"
+    b"%bRetry-After: %d\r\n\r\n%b"
     % ("".join(f"{name}: {value}\r\n" for name, value in _FIELDS.items()).encode(), seconds, _BODY)
     for seconds in range(RETRY_S[0], RETRY_S[1] + 1)
 )
@@ -61,7 +62,7 @@ def is_write(data: bytes) -> bool:
     return _WRITE.match(data) is not None
 
 
-def refusal() -> bytes:
-    """Count and return a `temporary-reduced-capacity` answer, with a random `Retry-After`."""
+def refusal(fields: bytes = b"") -> bytes:
+    """Count and return a `temporary-reduced-capacity` answer with these lines and a random `Retry-After`."""
     _refusals.inc()
-    return random.choice(_REFUSALS)  # noqa: S311 - no secret depends on it
+    return _STATUS + fields + random.choice(_REFUSALS)  # noqa: S311 - no secret depends on it

@@ -13,25 +13,15 @@ from authlib.oauth2.auth import ClientAuth
 from authlib.oauth2.rfc6749.parameters import prepare_grant_uri, prepare_token_request
 from authlib.oauth2.rfc7636 import create_s256_code_challenge
 from authlib.oidc.core import CodeIDToken
-from joserfc import jws, jwt
+from joserfc import jwt
 from joserfc.errors import JoseError
-from joserfc.jwk import KeySet
 
 from gateway.edge.auth.login_attempts import LoginAttempt
 from gateway.edge.auth.provider_documents import ProviderDocuments, ProviderEndpoints
+from gateway.edge.auth.published_keys import verified
 from gateway.ledger.moderation.account_rows import ProviderIdentity, is_subject
 from gateway.runtime.settings import Settings
 from policies.errors import IdentityRefused
-
-ALGORITHMS: Final[Mapping[str, str]] = {
-    "RS256": "RSA",
-    "PS256": "RSA",
-    "ES256": "EC",
-    "ES384": "EC",
-    "EdDSA": "OKP",
-    "Ed25519": "OKP",
-}
-"""The algorithms that a provider may sign with, by the kind of key: none with a secret, and never `none`."""
 
 TOKEN_LENGTH: Final = 16_384
 CODE_LENGTH: Final = 4_096
@@ -92,7 +82,7 @@ class IdentityProvider:
     ) -> ProvenIdentity:
         """Return who has logged in there. Raises IdentityRefused, ProviderUnavailable."""
         token = await self._token_of(code, attempt, redirect)
-        claims = self._checked(await self._claims_of(token), attempt, now_ms // 1000)
+        claims = self._checked(await verified(token, self.documents), attempt, now_ms // 1000)
         proven_at_s = claims.get("auth_time") or 0
         if not 0 <= proven_at_s <= LATEST_S:  # which neither NaN nor infinity is
             raise IdentityRefused("auth_time")
@@ -129,22 +119,6 @@ class IdentityProvider:
             return ClientAuth(self._client_id, self._secret, "client_secret_post")
         return ClientAuth(quote_plus(self._client_id), quote_plus(self._secret), "client_secret_basic")
 
-    async def _claims_of(self, token: str) -> jwt.Token:
-        """Return what a token says whose signature holds, reading the keys again for one of a new key."""
-        try:
-            header = jws.extract_compact(token.encode()).headers()
-            algorithm, kid = str(header.get("alg")), header.get("kid")
-            if algorithm not in ALGORITHMS:
-                raise IdentityRefused("alg")
-            key = _key_for(await self.documents.keys(), algorithm, kid) or _key_for(
-                await self.documents.keys(is_new=True), algorithm, kid
-            )
-            if key is None:
-                raise IdentityRefused("key")
-            return jwt.decode(token, key, algorithms=[algorithm])
-        except (JoseError, ValueError, TypeError, RecursionError):
-            raise IdentityRefused("signature") from None
-
     def _checked(self, token: jwt.Token, attempt: LoginAttempt, now_s: int) -> Mapping[str, Any]:
         options: Any = {"iss": {"value": self.issuer}, "aud": {"value": self._client_id}}
         wanted = {"nonce": attempt.nonce, "client_id": self._client_id}
@@ -156,10 +130,3 @@ class IdentityProvider:
         except (ValueError, TypeError):
             raise IdentityRefused("claims") from None
         return dict(claims)
-
-
-def _key_for(keys: KeySet, algorithm: str, kid: object) -> Any:
-    """Return the key that a token names, or the only one of its kind if it names none; None without it."""
-    fitting = [key for key in keys.keys if key.key_type == ALGORITHMS[algorithm]]
-    named = [key for key in fitting if kid is None or key.kid == kid]
-    return named[0] if len(named) == 1 else None

@@ -12,7 +12,7 @@ import hashlib
 import hmac
 import re
 from binascii import a2b_base64, b2a_base64
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from functools import lru_cache
 from math import floor
@@ -236,6 +236,15 @@ def _check_digests(header: str, body: bytes) -> None:
 def content_digest_of(body: bytes) -> str:
     """Return the Content-Digest field of a body: its SHA-256."""
     return f"sha-256={byte_sequence(hashlib.sha256(body).digest())}"
+
+
+def fault_of_parameters(parameters: Mapping[str, str]) -> str | None:
+    """Return the first parameter that is missing, unknown or of another form; None if none is."""
+    for name, value in parameters.items():
+        form = _FORMS.get(name)
+        if form is None or not form.fullmatch(value):
+            return name
+    return next((name for name in (*_REQUIRED, "tag") if name not in parameters), None)
 
 
 def load_server_public_key(raw: bytes) -> Ed25519PublicKey:

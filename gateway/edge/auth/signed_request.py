@@ -6,7 +6,7 @@ is read, and gives the request only once the body is the signed one.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypedDict, TypeVar
 
 from aiohttp import web
 
@@ -20,6 +20,17 @@ CHALLENGE: Final = {"WWW-Authenticate": 'Signature realm="scoregate"'}
 Whole_co = TypeVar("Whole_co", covariant=True)
 
 _DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
+
+
+class SignedParts(TypedDict):
+    """The parts of a request that are signed, as `signatures.signature_base` takes them."""
+
+    method: str
+    authority: str
+    path: str
+    query: str
+    content_type: str | None
+    content_digest: str | None
 
 
 class SignedRequest(NamedTuple):
@@ -43,19 +54,28 @@ class SignedHead(Protocol[Whole_co]):
 
 def read_signature(request: web.Request) -> SignedRequest:
     """Return the signature of a request. Raises the matching `signature-*` problem."""
-    parsed = signatures.parse(_joined(request, "Signature-Input"), _joined(request, "Signature"))
+    parsed = parse_signature(request)
+    parts = signed_parts(request)
+    return SignedRequest(parsed, signatures.signature_base(parsed, **parts), parts["content_digest"] or "")
+
+
+def parse_signature(request: web.Request) -> ParsedSignature:
+    """Return the signature of a request. Raises what `signatures.parse` raises."""
+    return signatures.parse(joined_field(request, "Signature-Input"), joined_field(request, "Signature"))
+
+
+def signed_parts(request: web.Request) -> SignedParts:
+    """Return the parts of a request that are signed. Raises `signature-malformed` for a repeated field."""
     content_digest = _single(request, "Content-Digest")
     path, _, query = request.raw_path.partition("?")
-    base = signatures.signature_base(
-        parsed,
-        method=request.method,
-        authority=_authority(request),
-        path=path,
-        query="?" + query,
-        content_type=_single(request, "Content-Type"),
-        content_digest=content_digest,
-    )
-    return SignedRequest(parsed, base, content_digest or "")
+    return {
+        "method": request.method,
+        "authority": _authority(request),
+        "path": path,
+        "query": "?" + query,
+        "content_type": _single(request, "Content-Type"),
+        "content_digest": content_digest,
+    }
 
 
 def _authority(request: web.Request) -> str:
@@ -63,7 +83,7 @@ def _authority(request: web.Request) -> str:
     return request.host.lower().removesuffix(_DEFAULT_PORTS.get(request.scheme, ""))
 
 
-def _joined(request: web.Request, name: str) -> str | None:
+def joined_field(request: web.Request, name: str) -> str | None:
     """Return the lines of a dictionary field as one (RFC 9651, §4.2), since a proxy may add a line."""
     values = request.headers.getall(name, ())
     return ", ".join(values) if values else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -29,17 +30,31 @@ class Draft:
     content_type: str = "application/json"
 
 
+class SignedDraft(NamedTuple):
+    """The text that was signed, and the four header fields."""
+
+    base: str
+    headers: dict[str, str]
+
+
 def sign_hmac_sha256(key: bytes, draft: Draft) -> dict[str, str]:
     """Return the four header fields of `draft` signed with a shared key."""
-    return _sign(draft, HMAC_SHA256, lambda base: hmac.digest(key, base, "sha256"))
+    return signed_with(key, draft).headers
 
 
 def sign_ed25519(private_key: Ed25519PrivateKey, draft: Draft) -> dict[str, str]:
     """Return the four header fields of `draft` signed with a private key."""
-    return _sign(draft, ED25519, private_key.sign)
+    return signed_with(private_key, draft).headers
 
 
-def _sign(draft: Draft, algorithm: str, sign: Callable[[bytes], bytes]) -> dict[str, str]:
+def signed_with(key: bytes | Ed25519PrivateKey, draft: Draft) -> SignedDraft:
+    """Return the base and the fields of `draft`, signed with a run's key or a server's."""
+    if isinstance(key, bytes):
+        return _sign(draft, HMAC_SHA256, lambda base: hmac.digest(key, base, "sha256"))
+    return _sign(draft, ED25519, key.sign)
+
+
+def _sign(draft: Draft, algorithm: str, sign: Callable[[bytes], bytes]) -> SignedDraft:
     content_digest = content_digest_of(draft.body)
     components = [
         ("@method", draft.method),
@@ -54,9 +69,11 @@ def _sign(draft: Draft, algorithm: str, sign: Callable[[bytes], bytes]) -> dict[
         f'({names});created={draft.created};expires={draft.expires};nonce="{draft.nonce}"'
         f';keyid="{draft.keyid}";alg="{algorithm}";tag="{draft.tag}"'
     )
-    return {
+    base = build_base(components, params_text)
+    fields = {
         "Content-Type": draft.content_type,
         "Content-Digest": content_digest,
         "Signature-Input": f"sg={params_text}",
-        "Signature": f"sg={byte_sequence(sign(build_base(components, params_text)))}",
+        "Signature": f"sg={byte_sequence(sign(base))}",
     }
+    return SignedDraft(base.decode("ascii"), fields)

@@ -28,11 +28,17 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bearer:
-    """The holder of a valid token."""
+    """The holder of a valid token.
+
+    `generation` is how often all tokens of the player had been ended when it was issued; None for a token
+    that does not say, of an earlier release or of the studio's own making.
+    """
 
     subject: str
     role: Role
     expires_at_s: int
+    generation: int | None = None
+    issued_at_s: int = 0
 
 
 class Tokens:
@@ -43,14 +49,16 @@ class Tokens:
         self._claims = lru_cache(maxsize=4096)(self._decode)
 
     def mint(self, bearer: Bearer, *, now_s: int) -> str:
-        """Return a token for a bearer."""
-        claims = {
+        """Return a token for a bearer, issued now."""
+        claims: dict[str, Any] = {
             "iss": _ISSUER,
             "sub": bearer.subject,
             "role": bearer.role.value,
             "iat": now_s,
             "exp": bearer.expires_at_s,
         }
+        if bearer.generation is not None:
+            claims["gen"] = bearer.generation
         return jwt.encode(_HEADER, claims, self._key)
 
     def check(self, token: str, *, now_s: float) -> Bearer | None:
@@ -63,6 +71,13 @@ class Tokens:
             claims: Mapping[str, Any] = jwt.decode(token, self._key, algorithms=["HS256"]).claims
             if claims["iss"] != _ISSUER:
                 return None
-            return Bearer(claims["sub"], Role(claims["role"]), int(claims["exp"]))
+            generation = claims.get("gen")
+            return Bearer(
+                claims["sub"],
+                Role(claims["role"]),
+                int(claims["exp"]),
+                None if generation is None else int(generation),
+                int(claims.get("iat", 0)),
+            )
         except (JoseError, ValueError, KeyError, TypeError):
             return None

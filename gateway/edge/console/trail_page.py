@@ -38,6 +38,7 @@ KINDS: Final = (
     Reason.UNBANNED,
     Reason.RENAMED,
     Reason.RENAME_UNDONE,
+    Reason.TOKENS_ENDED,
     Reason.MODERATOR_ADDED,
     Reason.MODERATOR_CHANGED,
     Reason.MODERATOR_DISABLED,

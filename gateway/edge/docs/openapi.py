@@ -39,6 +39,8 @@ _PARAMETERS: Final = {
     "player": "A player id.",
     "name": "The beginning of a player's name. Case, spaces and look-alikes make no difference.",
     "ban": "The id of a ban.",
+    "merge": "The id of a merge.",
+    "identity": "The id of an identity, as the list of them has it.",
     "batch": "The id of a batch.",
     "moderator": "The name of a moderator's account.",
     "reason": "The reason of an event or a case, such as `approved`.",

@@ -39,8 +39,8 @@ _TYPES: Final = {
     ".svg": "image/svg+xml",
 }
 
-_CLIENT: Final = "scoregate.js"
-"""The JavaScript client: beside the game in an installation, in `clients/` in a checkout."""
+_CLIENT: Final = "scoregate"
+"""The folder of the JavaScript client: beside the game in an installation, in `clients/` in a checkout."""
 
 _loading: Final = threading.Lock()
 
@@ -66,11 +66,12 @@ def _add_arcade(app: web.Application, folder: Path) -> None:
     if not (folder / "index.html").is_file():
         return
     for file in sorted(folder.iterdir()):
-        if file.suffix in _TYPES and file.name != _CLIENT:
+        if file.suffix in _TYPES:
             _serve_file(app, f"/arcade/{file.name}", file, SECURITY | security_of(file.name))
     _serve_file(app, "/arcade/", folder / "index.html")
-    installed, in_checkout = folder / _CLIENT, folder.parent.parent / "clients" / "javascript" / _CLIENT
-    _serve_file(app, f"/arcade/{_CLIENT}", installed if installed.is_file() else in_checkout)
+    installed, in_checkout = folder / _CLIENT, folder.parent.parent / "clients" / "javascript" / "src"
+    for module in sorted((installed if installed.is_dir() else in_checkout).glob("*.js")):
+        _serve_file(app, f"/arcade/{_CLIENT}/{module.name}", module)
     app.router.add_get("/arcade", _redirect("/arcade/"))
 
 

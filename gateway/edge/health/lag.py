@@ -9,20 +9,16 @@ from gateway.ledger.ledger import Ledger
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.submissions import work
 from gateway.ledger.submissions.work import PROJECT_AFTER_MS
-from gateway.runtime.background import rest
 from gateway.runtime.clock import Clock
-from gateway.runtime.telemetry import Event, logger
-from gateway.runtime.unexpected import FaultPlace, report
+from gateway.runtime.refreshing import refresh_for_ever
+from gateway.runtime.unexpected import FaultPlace
 from gateway.settlement.unprojected import UnprojectedChanges
-from policies.errors import LedgerUnavailable
 
 LOOK_S: Final = 1.0
 """Time between two reads of the outbox."""
 
 ROWS_LIMIT: Final = 256
 """The maximum number of overdue changes to read, oldest first. With as many, every board may have one."""
-
-_log = logger()
 
 
 class Lag:
@@ -65,14 +61,7 @@ class Lag:
 
     async def keep_fresh(self) -> None:
         """Look again and again, until it is cancelled."""
-        while True:
-            await rest(LOOK_S)
-            try:
-                await self.look()
-            except LedgerUnavailable as error:
-                _log.warning(Event.LEDGER_DOWN, part="lag", error=str(error))
-            except Exception as error:  # noqa: BLE001 - readers need the lag as long as the edge runs
-                report(FaultPlace.LAG, error)
+        await refresh_for_ever(self.look, LOOK_S, part="lag", place=FaultPlace.LAG)
 
     def _staleness_ms(self, board: str) -> int:
         policy = self._catalogue.policy_of(board)

@@ -28,15 +28,20 @@ from gateway.edge.http import strict_json
 from gateway.edge.http.validation_messages import UNKNOWN_FIELD, first_fault
 from gateway.edge.problems import Problem, ProblemType
 from gateway.index.limits.charging import LocalLimiter
+from gateway.ledger.players.token_endings import ending_of
+from gateway.ledger.transaction import Operation, Transaction
 from gateway.runtime.telemetry import Event, logger
 from policies.limits import Rate
 from policies.loader import Board, Family
 
 Model = TypeVar("Model", bound=BaseModel)
+T = TypeVar("T")
 Fields = Sequence[str] | Mapping[str, Sequence[str]]
 
 LOGGED_ATTEMPTS: Final = Rate(per_minute=60, burst=60)
 """Forbidden attempts to moderate that a process logs. Anybody can get a token and make more of them."""
+
+_OVER: Final = "it is over: all tokens of the player were ended; sign in again"
 
 _attempts: Final = LocalLimiter()
 _log = logger()
@@ -99,27 +104,56 @@ def family_of(request: web.Request) -> Family:
     return family
 
 
-def player_of(request: web.Request) -> Bearer:
+async def player_of(request: web.Request) -> Bearer:
     """Return the player who sent the request. Raises as `player_by_token`."""
-    return player_by_token(request, token_in(request))
+    return await player_by_token(request, token_in(request))
 
 
-def player_by_token(request: web.Request, token: str) -> Bearer:
-    """Return the player of a token. Raises `token-invalid`, and `scope-forbidden` for that of a moderator."""
+async def player_by_token(request: web.Request, token: str) -> Bearer:
+    """Return the player of a token that is not over.
+
+    Raises `token-invalid`, `scope-forbidden` for that of a moderator, and LedgerUnavailable.
+    """
+    bearer = bearer_of_token(request, token)
+    if await request.app[EDGE].ended_tokens.has_ended(bearer):
+        raise _token_invalid(_OVER)
+    return bearer
+
+
+def while_good(bearer: Bearer, work: Operation[T]) -> Operation[T]:
+    """Do what a player asks for, unless their tokens were ended since, which an edge may not know yet.
+
+    Raises `token-invalid`.
+    """
+
+    async def checked(tx: Transaction) -> T:
+        ending = await ending_of(bearer.subject)(tx)
+        if ending is not None and ending.ends(bearer.generation, bearer.issued_at_s):
+            raise _token_invalid(_OVER)
+        return await work(tx)
+
+    return checked
+
+
+def bearer_of_token(request: web.Request, token: str) -> Bearer:
+    """Return the player whom a token names, even if it has been ended since. Raises as `player_by_token`."""
     edge = request.app[EDGE]
     if token.startswith(TOKEN_PREFIX):
         raise Problem(ProblemType.SCOPE_FORBIDDEN, "a player's token is needed")
     # The earliest time that it may be now, so that an uncertain clock ends no token too soon.
     bearer = edge.tokens.check(token, now_s=(edge.clock() - edge.clock_error_ms) / 1000)
     if bearer is None:
-        challenge = {"WWW-Authenticate": 'Bearer realm="scoregate"'}
-        detail = (
+        raise _token_invalid(
             "it does not verify, or has expired: get a new one"
             if token
             else "send Authorization: Bearer <token>"
         )
-        raise Problem(ProblemType.TOKEN_INVALID, detail, headers=challenge)
     return bearer
+
+
+def _token_invalid(detail: str) -> Problem:
+    challenge = {"WWW-Authenticate": 'Bearer realm="scoregate"'}
+    return Problem(ProblemType.TOKEN_INVALID, detail, headers=challenge)
 
 
 async def moderator_of(request: web.Request, ability: Ability, board: str | None) -> Moderator:
@@ -160,7 +194,7 @@ async def moderator_credential(request: web.Request) -> Credential:
     """
     if has_credential(request):
         return await credential_of(request)
-    bearer = player_of(request)
+    bearer = await player_of(request)
     _note_attempt(request, bearer.subject, bearer.role.value)
     raise Problem(ProblemType.SCOPE_FORBIDDEN, "a moderator's token is needed")
 

@@ -28,6 +28,7 @@ PATTERNS: Final[Mapping[str, str]] = {
     r"^(\*|[a-z][a-z0-9_.-]{0,127})$": (
         "a board or a family by its short name, such as `arcade`, which is not its title; or `*` for all"
     ),
+    r"^[A-Za-z0-9_-]{22,86}$": "22 to 86 letters, digits, `_` and `-`",
     r"^[A-Za-z0-9+/]{86}==$": "the base64 of a signature of 64 bytes",
     r"^sha256:[0-9a-f]{64}$": "`sha256:` and 64 hex digits in small letters",
 }

@@ -15,6 +15,7 @@ from gateway.edge.admission.seats import Seats
 from gateway.edge.auth.own_pages import is_own_origin
 from gateway.edge.auth.tokens import Bearer
 from gateway.edge.context import EDGE, Edge
+from gateway.edge.http.other_origins import OTHER_ORIGIN
 from gateway.edge.http.request import board_of, client_names
 from gateway.edge.players.friends import friends_of
 from gateway.edge.problems import Problem, ProblemType
@@ -109,13 +110,14 @@ async def open_feed(edge: Edge, feed_request: FeedRequest, transport: str) -> As
 
 
 def refuse_other_sites(request: web.Request) -> None:
-    """Raise `csrf` for a page of another site.
+    """Raise `csrf` for a page of another site, unless its origin is allowed.
 
     Browsers let any page open a WebSocket, and name the page's site in `Origin`.
     """
-    origin = request.headers.get("Origin")
-    if origin is not None and not is_own_origin(request, origin):
-        raise Problem(ProblemType.CSRF, "Origin: expected a page of this deployment")
+    origin, origins = request.headers.get("Origin"), request.app[EDGE].origins
+    if origin is None or is_own_origin(request, origin) or origins.allows(request.raw_path, origin):
+        return
+    raise Problem(ProblemType.CSRF, OTHER_ORIGIN)
 
 
 async def _friends(edge: Edge, bearer: Bearer | None) -> tuple[frozenset[str], frozenset[str]]:

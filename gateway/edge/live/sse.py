@@ -35,8 +35,8 @@ EVENT_STREAM: Final = {
 
 async def follow_board(request: web.Request) -> web.StreamResponse:
     """Send the board's events until the listener leaves or falls too far behind."""
-    edge = request.app[EDGE]
-    feed_request = await feed_request_of(request, player_of(request) if wants_friends(request) else None)
+    edge, player = request.app[EDGE], await player_of(request) if wants_friends(request) else None
+    feed_request = await feed_request_of(request, player)
     with hold_seat(request):
         response = web.StreamResponse(headers=EVENT_STREAM)
         await response.prepare(request)

@@ -24,6 +24,7 @@ from gateway.edge.live.messages import as_message, position_message
 from gateway.edge.problems import Problem, ProblemType
 from gateway.index.feed.listener import FeedEnd
 from gateway.index.feed.live_feed import Subscription
+from policies.errors import LedgerUnavailable
 from policies.loader import Board
 
 PROTOCOL: Final = "scoregate.v1"
@@ -53,7 +54,7 @@ async def follow_board_by_websocket(request: web.Request) -> web.StreamResponse:
     edge = request.app[EDGE]
     refuse_other_sites(request)
     socket = _handshake(request)
-    feed_request = await feed_request_of(request, _player(request) if wants_friends(request) else None)
+    feed_request = await feed_request_of(request, await _player(request) if wants_friends(request) else None)
     with hold_seat(request):
         await socket.prepare(request)
         async with open_feed(edge, feed_request, "websocket") as feed:
@@ -85,14 +86,14 @@ def _offered(request: web.Request) -> list[str]:
     return [part.strip() for part in line.split(",")] if line is not None else []
 
 
-def _player(request: web.Request) -> Bearer:
+async def _player(request: web.Request) -> Bearer:
     """Return the player whose token was offered as a subprotocol, or is in `Authorization`."""
     tokens = [
         protocol.removeprefix(BEARER_PREFIX)
         for protocol in _offered(request)
         if protocol.startswith(BEARER_PREFIX)
     ]
-    return player_by_token(request, tokens[0]) if tokens else player_of(request)
+    return await (player_by_token(request, tokens[0]) if tokens else player_of(request))
 
 
 async def _converse(
@@ -121,8 +122,8 @@ async def _send_events(
     Raises ConnectionResetError if the client reads nothing for STALLED_S.
     """
     listener = ""
-    with suppress(Problem):
-        listener = _player(request).subject
+    with suppress(Problem, LedgerUnavailable):
+        listener = (await _player(request)).subject
     told = with_heartbeats(request.app[EDGE], board, feed, listener=listener)
     async with aclosing(told) as batches:
         async for events in batches:

@@ -19,6 +19,7 @@ from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire.moderation_bans import BanList, BanShown, NewBan
 from gateway.ledger.moderation import bans
 from gateway.ledger.moderation.bans import Ban
+from gateway.ledger.players.merges import with_targets
 from gateway.ledger.reads import ReadKind
 from gateway.runtime.clock import fault_of_rfc3339, parse_rfc3339, rfc3339
 from gateway.runtime.telemetry import Event, logger
@@ -99,7 +100,8 @@ async def _refuse_own_boards(edge: Edge, moderator: Moderator, ban: Ban) -> None
 
     Bans decide who stands there, too; a policy may allow that.
     """
-    own_players = sorted({moderator.name, *moderator.players})
+    own = with_targets({moderator.name, *moderator.players})
+    own_players = await edge.ledger.read(own, ReadKind.MODERATION)
     board = await edge.catalogue.board(ban.scope)
     if board is None:
         is_own = await _has_score_in_scope(edge, own_players, ban)

@@ -58,7 +58,7 @@ async def hold_case(edge: Edge, submission: StoredSubmission, moderator: Moderat
 
 
 def _refuse_own(submission: StoredSubmission, moderator: Moderator) -> None:
-    if submission.player == moderator.name or submission.player in moderator.players:
+    if submission.players & {moderator.name, *moderator.players}:
         raise Problem(ProblemType.SELF_APPROVAL, "you cannot decide on your own submission")
 
 

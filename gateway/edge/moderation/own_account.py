@@ -27,8 +27,8 @@ from gateway.edge.moderation.logins import (
 from gateway.edge.players.names import displayed
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire import moderation_people as wire
+from gateway.ledger.acts import Act
 from gateway.ledger.moderation import api_tokens, invitations, second_factors, sessions
-from gateway.ledger.moderation.account_rows import Act
 from gateway.ledger.moderation.api_tokens import TokenRecord
 from gateway.ledger.moderation.trail import ACTOR
 from gateway.ledger.reads import ReadKind

@@ -20,8 +20,8 @@ from gateway.edge.http.responses import json_response
 from gateway.edge.moderation import logins
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire import moderation_people as wire
+from gateway.ledger.acts import Act
 from gateway.ledger.moderation import sessions
-from gateway.ledger.moderation.account_rows import Act
 from gateway.ledger.moderation.trail import ACTOR
 from gateway.ledger.reads import ReadKind
 from gateway.runtime.clock import rfc3339

@@ -19,8 +19,9 @@ from gateway.edge.moderation.own_account import token_revoked, tokens_shown
 from gateway.edge.moderation.own_sessions import sessions_shown
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire import moderation_people as wire
+from gateway.ledger.acts import Act
 from gateway.ledger.moderation import accounts, api_tokens, invitations, sessions
-from gateway.ledger.moderation.account_rows import Account, Act
+from gateway.ledger.moderation.account_rows import Account
 from gateway.ledger.moderation.invitations import Invitation
 from gateway.ledger.moderation.trail import ACTOR
 from gateway.ledger.reads import ReadKind

@@ -15,14 +15,15 @@ from gateway.edge.http.responses import json_response, replay_header
 from gateway.edge.moderation.account_refusals import account_refusals_as_problems
 from gateway.edge.moderation.bans import BAN_BODY, refuse_own
 from gateway.edge.players.friends import named_player
-from gateway.edge.players.names import display_name, unnamed
+from gateway.edge.players.names import display_name
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire.moderation_renames import NameUndone, NewName, RenameShown
+from gateway.ledger.acts import Act
 from gateway.ledger.moderation import renames
-from gateway.ledger.moderation.account_rows import Act
 from gateway.ledger.moderation.accounts import while_senior
 from gateway.ledger.moderation.renames import Rename, RenameOutcome
 from gateway.ledger.moderation.trail import ACTOR
+from gateway.ledger.players.player_names import unnamed
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.transaction import Operation
 from gateway.runtime.clock import rfc3339

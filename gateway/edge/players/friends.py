@@ -11,6 +11,7 @@ from aiohttp import web
 from pydantic import TypeAdapter, ValidationError
 
 from gateway.edge.admission.rate_limits import quota_exceeded
+from gateway.edge.auth.tokens import Bearer
 from gateway.edge.auth.trusted_servers import (
     authenticate_for_every_board,
     ledger_refusals_as_problems,
@@ -18,7 +19,7 @@ from gateway.edge.auth.trusted_servers import (
 )
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.body import read_signed
-from gateway.edge.http.request import client_names, parse_body, player_of
+from gateway.edge.http.request import client_names, parse_body, player_of, while_good
 from gateway.edge.http.responses import json_response, replay_header
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire import bodies, fields, outcomes
@@ -49,7 +50,7 @@ _PLAYER: Final[TypeAdapter[str]] = TypeAdapter(fields.PlayerId)
 
 async def list_friends(request: web.Request) -> web.Response:
     """Return the players whom the bearer follows, from the ledger."""
-    edge, bearer = request.app[EDGE], player_of(request)
+    edge, bearer = request.app[EDGE], await player_of(request)
     friends = await edge.ledger.read(stored.friends_of(bearer.subject), ReadKind.PLAYERS)
     names = await edge.ledger.read(index_pages.names_of(friends.friends), ReadKind.PLAYERS)
     shown = [
@@ -61,17 +62,16 @@ async def list_friends(request: web.Request) -> web.Response:
 
 async def follow_player(request: web.Request) -> web.Response:
     """Answer 200 once the bearer follows the player. Following a friend again changes nothing."""
-    edge, player = request.app[EDGE], player_of(request).subject
-    friend = named_player(request)
-    if friend == player:
+    edge, bearer, friend = request.app[EDGE], await player_of(request), named_player(request)
+    if friend == bearer.subject:
         raise Problem(ProblemType.NOT_FOUND, "you are always among your own friends")
-    return await _change(request, player, stored.follow(player, friend, now_ms=edge.clock()))
+    return await _change(request, bearer, stored.follow(bearer.subject, friend, now_ms=edge.clock()))
 
 
 async def unfollow_player(request: web.Request) -> web.Response:
     """Answer 200 once the bearer does not follow the player. Unfollowing a stranger changes nothing."""
-    edge, player = request.app[EDGE], player_of(request).subject
-    return await _change(request, player, stored.unfollow(player, named_player(request), now_ms=edge.clock()))
+    edge, bearer, friend = request.app[EDGE], await player_of(request), named_player(request)
+    return await _change(request, bearer, stored.unfollow(bearer.subject, friend, now_ms=edge.clock()))
 
 
 async def replace_friends(request: web.Request) -> web.Response:
@@ -116,16 +116,16 @@ def named_player(request: web.Request) -> str:
         raise Problem(ProblemType.NOT_FOUND, "no player can have this id") from None
 
 
-async def _change(request: web.Request, player: str, change: Operation[FriendList]) -> web.Response:
+async def _change(request: web.Request, bearer: Bearer, change: Operation[FriendList]) -> web.Response:
     edge = request.app[EDGE]
-    await charge_profile(request, player)
+    await charge_profile(request, bearer.subject)
     try:
-        changed = await edge.ledger.write(change)
+        changed = await edge.ledger.write(while_good(bearer, change))
     except FriendsFull:
         detail = f"a player follows at most {stored.FRIENDS_LIMIT} others"
         raise Problem(ProblemType.LIST_FULL, detail) from None
     await _show(edge, changed)
-    return json_response(outcomes.FriendsChanged(player=player, total=len(changed.friends)))
+    return json_response(outcomes.FriendsChanged(player=bearer.subject, total=len(changed.friends)))
 
 
 def _replacement(server: ServerRequest, operation: str, player: str, wanted: set[str]) -> Operation[bool]:

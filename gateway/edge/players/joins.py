@@ -11,7 +11,7 @@ from aiohttp import web
 from gateway.edge.auth.trusted_servers import authenticate, ledger_refusals_as_problems, operation_submission
 from gateway.edge.context import EDGE
 from gateway.edge.http.body import SMALL_BODY, read_signed
-from gateway.edge.http.request import board_of, parse_body, player_of
+from gateway.edge.http.request import board_of, parse_body, player_of, while_good
 from gateway.edge.http.responses import json_response, replay_header
 from gateway.edge.players.friends import charge_profile
 from gateway.edge.problems import Problem, ProblemType
@@ -28,7 +28,7 @@ from policies.loader import Board
 
 async def show_join(request: web.Request) -> web.Response:
     """Tell whether the bearer is on the board, from the ledger."""
-    edge, board, player = request.app[EDGE], await _joinable(request), player_of(request).subject
+    edge, board, player = request.app[EDGE], await _joinable(request), (await player_of(request)).subject
     return _shown(
         board,
         player,
@@ -62,11 +62,12 @@ async def write_join(request: web.Request) -> web.Response:
 
 
 async def _change(request: web.Request, *, joins_now: bool) -> web.Response:
-    edge, board, player = request.app[EDGE], await _joinable(request), player_of(request).subject
+    edge, board, bearer = request.app[EDGE], await _joinable(request), await player_of(request)
+    player = bearer.subject
     await charge_profile(request, player)
     now_ms = edge.clock()
     change = set_joined(board, player, joins_now=joins_now, actor=f"player:{player}", now_ms=now_ms)
-    await edge.ledger.write(change)
+    await edge.ledger.write(while_good(bearer, change))
     await show_joined(edge.ledger, edge.index.of(board), player, now_ms=now_ms)
     return _shown(board, player, joins_now=joins_now)
 

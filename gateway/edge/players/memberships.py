@@ -13,7 +13,7 @@ from aiohttp import web
 from gateway.edge.auth.trusted_servers import authenticate, ledger_refusals_as_problems, operation_submission
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.body import SMALL_BODY, read_body, read_signed
-from gateway.edge.http.request import board_of, parse_body, player_of
+from gateway.edge.http.request import board_of, parse_body, player_of, while_good
 from gateway.edge.http.responses import json_response, replay_header
 from gateway.edge.players.friends import charge_profile, named_player
 from gateway.edge.problems import Problem, ProblemType
@@ -37,14 +37,16 @@ async def show_memberships(request: web.Request) -> web.Response:
 
 async def declare_membership(request: web.Request) -> web.Response:
     """Answer 200 once the bearer is in the group, in every window at once."""
-    edge, board, player = request.app[EDGE], await board_of(request), player_of(request).subject
+    edge, board, bearer = request.app[EDGE], await board_of(request), await player_of(request)
+    player = bearer.subject
     segment = request.match_info["segment"]
     value = parse_body(await read_body(request, SMALL_BODY), bodies.NewDeclaration).value
     _refuse_undeclared(board, [segment], ProblemType.NOT_FOUND)
     if segment not in board.policy.self_declared:
         raise Problem(ProblemType.SCOPE_FORBIDDEN, "only registered servers may set this group")
     await charge_profile(request, player)
-    changed = await edge.ledger.write(stored.change_membership(board.name, player, {segment: value}))
+    change = stored.change_membership(board.name, player, {segment: value})
+    changed = await edge.ledger.write(while_good(bearer, change))
     await _show(edge, board, changed)
     return _shown(board, changed)
 

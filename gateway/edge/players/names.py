@@ -50,11 +50,6 @@ def displayed(text: str, field: str) -> str:
     return shown
 
 
-def unnamed(player: str) -> str:
-    """Return the name of a player who has chosen none."""
-    return f"Player {player[-8:]}"
-
-
 def _marks_in_a_row(name: str) -> int:
     longest = run = 0
     for char in _DRAWING.sub("", name):

@@ -65,7 +65,7 @@ async def filtered_page(
         reader = await group_reader_for(request, board, window, *group)
         page = await edge.of(board).reader.indexed(reader.page(offset, limit), if_unplayed=_NOBODY)
         return json_response(_filtered(board, window, page))
-    friends, headers = await friends_of(edge, player_of(request).subject), _PRIVATE
+    friends, headers = await friends_of(edge, (await player_of(request)).subject), _PRIVATE
     if (archive := await archive_for(request, board, window)) is not None:
         everybody, revision = await archive.subset([friends.player, *friends.friends])
         headers = _PRIVATE | revision_field(revision)
@@ -89,7 +89,7 @@ async def filtered_around(
 async def _around_among_friends(request: web.Request, board: Board, window: str, radius: int) -> web.Response:
     """Return the bearer or a friend, with neighbours among the bearer and friends."""
     edge = request.app[EDGE]
-    friends = await friends_of(edge, player_of(request).subject)
+    friends = await friends_of(edge, (await player_of(request)).subject)
     player, archive = request.match_info["player"], await archive_for(request, board, window)
     headers = _PRIVATE
     if archive is not None:

@@ -18,9 +18,11 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from gateway.edge.admission.address import ClientName
+from gateway.edge.auth.moderator_credentials import token_in
 from gateway.edge.context import EDGE
-from gateway.edge.http.request import client_names, player_of
+from gateway.edge.http.request import bearer_of_token, client_names
 from gateway.edge.problems import Problem, ProblemType
+from policies.errors import LedgerUnavailable
 
 T = TypeVar("T")
 
@@ -74,6 +76,8 @@ OWN_RUN_US: Final = 0.15
 
 _OF_LIVE: Final = frozenset({"after"})
 
+_ASKING: Final = web.RequestKey("player_asking", str)
+
 
 class ReadBudget:
     """The buckets of all callers. Each fills by `share` seconds of work a second, up to SAVED_S of that."""
@@ -126,11 +130,20 @@ class ReadBudgets:
 
 
 def player_asking(request: web.Request) -> str:
-    """Return the player whose token a request has; empty without a valid one, which the handler refuses."""
+    """Return the player whose token, not over, a read has; empty without one, which the handler refuses."""
+    player: str = request.get(_ASKING, "")
+    return player
+
+
+async def _note_player_asking(request: web.Request) -> None:
+    """Note whose token a read has. One that is not known to be over is good while the ledger is away."""
     if "Authorization" in request.headers:
         with suppress(Problem):
-            return player_of(request).subject
-    return ""
+            bearer = bearer_of_token(request, token_in(request))
+            with suppress(LedgerUnavailable):
+                if await request.app[EDGE].ended_tokens.has_ended(bearer):
+                    return
+            request[_ASKING] = bearer.subject
 
 
 class CostMeter:
@@ -169,6 +182,8 @@ def budgeted(path: str, handler: Handler) -> Handler:
 
     async def paid(request: web.Request) -> web.StreamResponse:
         budget, names = request.app[BUDGET], client_names(request.app[EDGE], request)
+        if budget.wait_s(names) == 0:
+            await _note_player_asking(request)
         player = player_asking(request)
         if (wait_s := budget.wait_s(names, player)) > 0:
             raise _used_up(wait_s)

@@ -56,7 +56,7 @@ async def show_submission(request: web.Request) -> web.Response:
     edge, moderator = request.app[EDGE], await _moderator(request)
     query = queries.submission(request.match_info["submission"])
     submission = await edge.ledger.read(query, ReadKind.PLAYERS)
-    if submission is None or not _may_see(request, moderator, submission):
+    if submission is None or not await _may_see(request, moderator, submission):
         raise Problem(ProblemType.NOT_FOUND, "you have no such submission")
     board = await edge.catalogue.board(submission.board)
     check = await _check(edge, moderator, submission)
@@ -133,14 +133,14 @@ async def _moderator(request: web.Request) -> Moderator | None:
     """Return the moderator who sent the request, None if a player did. Raises `token-invalid`."""
     if has_credential(request):
         return (await moderator_credential(request)).moderator
-    player_of(request)
+    await player_of(request)
     return None
 
 
-def _may_see(request: web.Request, moderator: Moderator | None, submission: StoredSubmission) -> bool:
+async def _may_see(request: web.Request, moderator: Moderator | None, submission: StoredSubmission) -> bool:
     if moderator is not None:
         return moderator.may(Ability.READ, submission.board)
-    return submission.player == player_of(request).subject
+    return (await player_of(request)).subject in submission.players
 
 
 async def _reveal_by_ms(edge: Edge, submission: StoredSubmission) -> int | None:

@@ -65,11 +65,11 @@ async def appeal(request: web.Request) -> web.Response:
 
 async def _own_case(request: web.Request) -> tuple[Edge, Board, StoredSubmission, CaseHistory]:
     """Return the edge, the bearer's submission with its board, and its events. Raises `not-found`."""
-    edge, bearer = request.app[EDGE], player_of(request)
+    edge, bearer = request.app[EDGE], await player_of(request)
     query = queries.submission(request.match_info["submission"])
     submission = await edge.ledger.read(query, ReadKind.PLAYERS)
     board = await edge.catalogue.board(submission.board) if submission else None
-    if submission is None or board is None or submission.player != bearer.subject:
+    if submission is None or board is None or bearer.subject not in submission.players:
         raise Problem(ProblemType.NOT_FOUND, "you have no such submission")
     return edge, board, submission, await _history(edge, submission)
 

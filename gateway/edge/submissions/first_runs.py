@@ -33,11 +33,10 @@ _UNOPENED = 0
 
 @dataclass(slots=True)
 class _UnderWay:
-    """An opening that requests for one name share: they take turns until one of them has the answer."""
+    """An opening that requests for one name share: they take turns."""
 
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     requests: int = 0
-    is_decided: bool = False
     failure: LedgerUnavailable | None = None
 
 
@@ -53,19 +52,15 @@ class BoardOpenings:
         return len(self._under_way)
 
     @asynccontextmanager
-    async def turn(self, name: str) -> AsyncIterator[bool]:
-        """Wait for the requests before this one, and tell whether the name still has to be opened.
-
-        If one of them opens it, nobody behind it is charged. If the ledger fails one, it fails all that wait.
-        """
+    async def turn(self, name: str) -> AsyncIterator[None]:
+        """Wait for the requests before this one. If the ledger fails one, it fails all that wait."""
         opening = self._under_way.setdefault(name, _UnderWay())
         opening.requests += 1
         try:
             async with opening.turn:
                 if opening.failure:
                     raise opening.failure
-                yield not opening.is_decided
-                opening.is_decided = True
+                yield
         except LedgerUnavailable as failure:
             opening.failure = failure
             self._forget(name, opening)
@@ -113,8 +108,9 @@ async def open_first(request: web.Request, board: Board, player: str, signature:
         # The policies changed a moment ago.
         raise Problem(ProblemType.NOT_FOUND, "no such board")
     _refuse_unsigned(family, board.name, signature)
-    async with edge.openings.turn(board.name) as is_to_open:
-        if is_to_open:
+    async with edge.openings.turn(board.name):
+        # Another request may have opened it, here or elsewhere, since this one found it missing.
+        if await edge.catalogue.board(board.name) is None:
             await _charge(edge, request, family, player)
             await _open(edge, family, board.opened, player)
     opened = await edge.catalogue.board(board.name)

@@ -30,7 +30,7 @@ REVEALS_LIMIT: Final = 100
 
 async def list_reveals(request: web.Request) -> web.Response:
     """Return the recordings that the bearer is requested to send."""
-    edge, bearer = request.app[EDGE], player_of(request)
+    edge, bearer = request.app[EDGE], await player_of(request)
     requested = await edge.ledger.read(
         reveals.recording_requests(bearer.subject, count=REVEALS_LIMIT), ReadKind.PLAYERS
     )
@@ -81,11 +81,11 @@ async def reveal_recording(request: web.Request) -> web.Response:
 
 
 async def _own_submission(request: web.Request) -> StoredSubmission:
-    edge, bearer = request.app[EDGE], player_of(request)
+    edge, bearer = request.app[EDGE], await player_of(request)
     submission = await edge.ledger.read(
         queries.submission(request.match_info["submission"]), ReadKind.PLAYERS
     )
-    if submission is None or submission.player != bearer.subject:
+    if submission is None or bearer.subject not in submission.players:
         raise Problem(ProblemType.NOT_FOUND, "you have no such submission")
     return submission
 

@@ -1,8 +1,7 @@
-"""Creates players, and opens runs with the tickets under which they are played."""
+"""Opens runs, with the tickets under which they are played."""
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import secrets
 
@@ -10,61 +9,29 @@ from aiohttp import web
 
 from gateway.edge.admission.rate_limits import quota_exceeded
 from gateway.edge.auth.tickets import Ticket, new_run_id
-from gateway.edge.auth.tokens import PLAYER_TOKEN_S, Bearer, Role
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.body import SMALL_BODY, read_body
-from gateway.edge.http.request import client_names, parse_body, player_of
+from gateway.edge.http.request import parse_body, player_of
 from gateway.edge.http.responses import asset_url, json_response
-from gateway.edge.players.names import display_name, unnamed
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.submissions.banned import refuse_banned
 from gateway.edge.submissions.first_runs import board_to_play, is_unopened, open_first
 from gateway.edge.wire import bodies, fields, outcomes
 from gateway.index.limits.open_runs import RunOpening
-from gateway.ledger import queries
 from gateway.runtime.clock import rfc3339
 from gateway.runtime.failpoints import Point, reach
 from policies.choices import Writes
-from policies.errors import NameTaken
-from policies.limits import Rate
 from policies.loader import Board
 from policies.opened_board import BoardState
 from policies.replaying import BuildStatus
 from policies.seeds import SEED_BITS
 
-PLAYER_RATE = Rate(per_minute=60, burst=120)
-"""New anonymous players of one address; a network gets `NETWORK_SHARE` times as many."""
-
 _NO_SIMULATOR = bytes(32)
-
-
-async def create_player(request: web.Request) -> web.Response:
-    """Answer 201 with a new anonymous player and its token."""
-    edge = request.app[EDGE]
-    body = parse_body(await read_body(request, SMALL_BODY), bodies.NewPlayer)
-    wait_ms = await edge.player_limit.wait_ms(*client_names(edge, request))
-    if wait_ms:
-        raise quota_exceeded("address", PLAYER_RATE, wait_ms)
-    player = "p" + secrets.token_hex(10)
-    is_named = bool(body.name and body.name.strip())
-    name = display_name(body.name or "") if is_named else unnamed(player)
-    now_ms = edge.clock()
-    # In a thread, since the first key of a process loads a table.
-    adding = await asyncio.to_thread(
-        queries.add_player, player, name, now_ms=now_ms, is_unique=edge.settings.unique_names
-    )
-    try:
-        await edge.ledger.write(adding)
-    except NameTaken:
-        raise Problem(ProblemType.NAME_TAKEN, "choose another name") from None
-    bearer = Bearer(player, Role.PLAYER, now_ms // 1000 + PLAYER_TOKEN_S)
-    token = edge.tokens.mint(bearer, now_s=now_ms // 1000)
-    return _secret(outcomes.PlayerCreated(player=player, name=name, token=token))
 
 
 async def open_run(request: web.Request) -> web.Response:
     """Answer 201 with a ticket, seed and signing key for one run of the bearer."""
-    edge, board, bearer = request.app[EDGE], await board_to_play(request), player_of(request)
+    edge, board, bearer = request.app[EDGE], await board_to_play(request), await player_of(request)
     body = parse_body(await read_body(request, SMALL_BODY), bodies.NewRun)
     refuse_banned(edge, bearer.subject, board.name)
     simulator = _simulator_for(edge, board, body.build)

@@ -52,7 +52,7 @@ async def authenticate_run(request: web.Request, board: Board) -> RunHead:
     signatures.check_algorithm(parsed, "hmac-sha256")
     now_ms = edge.clock()
     signatures.check_time(parsed, now_ms / 1000, edge.settings.clock_skew_s)
-    _check_ticket(request, ticket, board, now_ms - edge.clock_error_ms - ticket.clock_error_ms)
+    await _check_ticket(request, ticket, board, now_ms - edge.clock_error_ms - ticket.clock_error_ms)
     return RunHead(ticket, signed)
 
 
@@ -63,7 +63,7 @@ async def _refusal(edge: Edge, signed: SignedRequest) -> Problem:
     return signatures.invalid_signature()
 
 
-def _check_ticket(request: web.Request, ticket: Ticket, board: Board, earliest_ms: int) -> None:
+async def _check_ticket(request: web.Request, ticket: Ticket, board: Board, earliest_ms: int) -> None:
     """Refuse a run that may not be submitted here, or not any more. It is `earliest_ms` or later now."""
     refuse_runs(board)
     if ticket.board != board.name:
@@ -72,5 +72,5 @@ def _check_ticket(request: web.Request, ticket: Ticket, board: Board, earliest_m
         raise Problem(ProblemType.BOARD_REPLACED, "it has other parameters or another asset; open a new run")
     if earliest_ms > ticket.expires_at_ms:
         raise Problem(ProblemType.RUN_EXPIRED, "open a new run")
-    if "Authorization" in request.headers and player_of(request).subject != ticket.player:
+    if "Authorization" in request.headers and (await player_of(request)).subject != ticket.player:
         raise Problem(ProblemType.SCOPE_FORBIDDEN, "the ticket belongs to another player")

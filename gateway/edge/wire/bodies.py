@@ -25,10 +25,13 @@ EACH_LIMIT = 1_000
 """The maximum number of operations in a batch whose operations are performed each on its own."""
 NAME_SENT = 96
 """The longest name as it is sent; `gateway.edge.players.names` bounds its normalized form."""
+DEVICE_KEY: Final = r"^[A-Za-z0-9_-]{22,86}$"
+"""At least 128 bits in base64url, or in hexadecimal digits."""
 NOT_A_RUN = "ticks, stats: no run of this board has such a length, or such names of statistics"
 NOT_POSSIBLE = "the board's policy says that there cannot be such a run"
 OBJECT_DEPTH = 16
 """The deepest nesting of objects and arrays in the details of a score."""
+DeviceKey = Annotated[str, Field(pattern=DEVICE_KEY)]
 Instant = Annotated[str, Field(max_length=100)]
 
 
@@ -39,9 +42,14 @@ class Body(BaseModel):
 
 
 class NewPlayer(Body):
-    """A new anonymous player, with a display name or without."""
+    """A new anonymous player, with a display name or without.
+
+    By `device_key`, a secret that the client makes and keeps, the same device gets the same player again.
+    """
 
     name: Annotated[str, Field(min_length=1, max_length=NAME_SENT)] | None = None
+    device_key: DeviceKey | None = Field(default=None, repr=False)
+    recovery_code: bool = False
 
 
 class NewRun(Body):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from pydantic import Field
+
 from gateway.edge.wire.fields import Answer, PlayerId, Secret
 from gateway.edge.wire.moderation_decisions import (
     AppealShown,
@@ -15,11 +17,12 @@ from gateway.edge.wire.playback_answers import PlaybackShown
 
 
 class PlayerCreated(Answer):
-    """A new player and the player's bearer token."""
+    """A new player and the player's bearer token, with the recovery code if one was asked for."""
 
     player: PlayerId
     name: str
     token: Secret
+    recovery_code: str | None = Field(default=None, repr=False)
 
 
 class RunOpened(Answer):

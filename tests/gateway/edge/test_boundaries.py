@@ -21,6 +21,7 @@ from gateway.edge.submissions.submitted_recording import OPEN_RECORDING_BYTES
 from gateway.runtime.clock import parse_rfc3339
 from gateway.settlement.settle import Decision, settle
 from policies.choices import Operator
+from policies.errors import SettingsError
 from policies.fields import SortOrder
 from policies.vocabulary import Claim, Reason, State
 from tests.contract.test_learning import Nowhere
@@ -95,6 +96,16 @@ def test_M10_keys_are_derived_as_rfc_5869_says(extracted: str, info: str, expand
     master = b"a master key of thirty-two bytes"
     due = HKDF(SHA256(), 32, b"scoregate/v1", b"run").derive(master)
     assert due == Keyring(master).derive(b"run")
+
+
+def test_S36_no_short_master_key_and_no_two_alike():
+    """HMAC pads its key with zeros, so one that ends in them would be another's: all are extracted first."""
+    master = bytes(range(1, 33))
+    with pytest.raises(SettingsError):
+        Keyring(master[:31])
+    run_keys = [Keyring(each).derive(b"run") for each in (master, master + b"\0")]
+    assert 2 == len(set(run_keys))
+    assert [32, 32] == [len(key) for key in run_keys]
 
 
 @pytest.mark.parametrize("late_ms", [0, 1])

@@ -16,7 +16,7 @@ from gateway.edge.auth.moderator_credentials import COOKIE, Session
 from gateway.edge.auth.moderators import Ability
 from gateway.edge.auth.second_factors import address_of
 from gateway.edge.console.site import CONSOLE_PAGES, ConsolePage
-from gateway.ledger.moderation.account_rows import Act
+from gateway.ledger.acts import Act
 from gateway.ledger.moderation.accounts import add_account
 from policies.vocabulary import Reason, State
 from tests.attacks.test_appeals import govern

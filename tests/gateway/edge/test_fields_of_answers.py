@@ -29,7 +29,7 @@ PAGES = {
     "/openapi.json": "application/json",
     "/arcade/": "text/html; charset=utf-8",
     "/arcade/index.html": "text/html; charset=utf-8",
-    "/arcade/scoregate.js": "text/javascript; charset=utf-8",
+    "/arcade/scoregate/index.js": "text/javascript; charset=utf-8",
 }
 
 

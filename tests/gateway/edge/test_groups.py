@@ -339,14 +339,15 @@ async def test_whatever_players_change_about_themselves_is_limited(
 
     monkeypatch.setattr(harness.edge.profile_limit, "wait_ms", used_up)
     changes = [
-        (each.method, each.path.format(player="bob", segment="country", board="{board}"))
+        (each.method, each.path.format(player="bob", segment="country", merge="m0", board="{board}"))
         for each in ROUTES
         if each.caller is Caller.PLAYER
         and each.method in {"PUT", "DELETE"}
-        and "{submission}" not in each.path
+        and not {"{submission}", "{identity}"} & set(each.path.split("/"))
     ]
     for method, path in changes:
         board = "league" if path.endswith("join") else "vault"
-        answer = await call(harness, method, path.format(board=board), token, {"value": "de"})
+        body = {"name": "Ada"} if path.endswith("name") else {"value": "de"}
+        answer = await call(harness, method, path.format(board=board), token, body)
         assert (429, "quota-exceeded") == (answer.status, answer.problem), path
-    assert 5 == len(changes)
+    assert 10 == len(changes)

@@ -9,6 +9,8 @@ import pytest
 
 from gateway.catalogue.catalogue import Catalogue
 from gateway.edge import app, connections
+from gateway.edge.auth import ended_tokens
+from gateway.edge.auth.ended_tokens import EndedTokens
 from gateway.edge.health import lag
 from gateway.edge.health.lag import Lag
 from gateway.edge.http import request as reading
@@ -18,9 +20,11 @@ from gateway.edge.reads import board_reader
 from gateway.edge.submissions import submit
 from gateway.index.board_index import BoardIndex
 from gateway.index.limits.charging import LocalLimiter
+from gateway.runtime import refreshing
 from gateway.runtime.settings import Settings
 from gateway.runtime.unexpected import FaultPlace
-from gateway.settlement import builds
+from gateway.settlement import banned_players, builds
+from gateway.settlement.banned_players import BannedPlayers
 from gateway.settlement.builds import BuildRegistry
 from policies.errors import IndexUnavailable, LedgerOverloaded, LedgerUnavailable, ScoregateError
 from policies.loader import Policies
@@ -188,6 +192,8 @@ LOOPS = {
         lambda ledger: Lag(ledger, None, Catalogue(Policies()), clock=lambda: 0),
     ),  # type: ignore[arg-type]
     "builds": (builds, "REFRESH_S", FaultPlace.BUILDS, BuildRegistry),
+    "bans": (banned_players, "REFRESH_S", FaultPlace.BANS, BannedPlayers),
+    "tokens": (ended_tokens, "REFRESH_S", FaultPlace.TOKENS, EndedTokens),
 }
 
 
@@ -204,7 +210,7 @@ async def test_what_an_edge_looks_at_for_ever_outlives_a_ledger_that_is_away(
     async def has_gone_on() -> bool:
         return bool(ledger.reads > 2)
 
-    with logged(module) as lines, counts(1, "scoregate_unexpected_total", place=place.value):
+    with logged(refreshing) as lines, counts(1, "scoregate_unexpected_total", place=place.value):
         watching = asyncio.create_task(watched.keep_fresh())
         await until(has_gone_on)
         watching.cancel()

@@ -152,7 +152,7 @@ async def test_the_reference_page_has_every_operation(harness: Harness):
 async def test_a_method_that_a_path_has_not_is_told_which_it_has(harness: Harness):
     """405 names the allowed methods; an unknown path is 404."""
     async with harness.session.delete(f"{harness.url}/v1/boards/vault/scores") as response:
-        assert (405, "POST") == (response.status, response.headers["Allow"])
+        assert (405, "OPTIONS,POST") == (response.status, response.headers["Allow"])
         assert "application/problem+json" == response.headers["Content-Type"]
     assert (404, "not-found") == ((answer := await harness.get("/v2/boards")).status, answer.problem)
 

@@ -261,8 +261,8 @@ async def test_F21_a_connection_that_was_busy_is_refused_at_the_door_again(
     """A whole request that had to wait for another leaves nothing in the parser: later ones are refused unparsed."""
     refused: list[bytes] = []
 
-    def noted() -> bytes:
-        refused.append(refusal())
+    def noted(fields: bytes) -> bytes:
+        refused.append(refusal(fields))
         return refused[-1]
 
     monkeypatch.setattr(connections, "refusal", noted)

@@ -78,7 +78,7 @@ async def test_every_refusal_of_the_library_is_a_problem(harness: Harness) -> No
 )
 def test_a_refusal_of_the_library_says_what_to_do_in_our_words(error: web.HTTPException) -> None:
     """Neither the phrase of its status, which says nothing, nor a text that may quote the request."""
-    detail = app._problem_of(error).detail or ""
+    detail = app.problem_of(error).detail or ""
     assert detail.endswith("; see /docs")
     assert "abc" not in detail
     assert error.reason not in detail

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import json
 import random
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ from replay.simulators.sandbox import Sandbox
 from tests.support import boards
 from tests.support.boards import tiny_play
 from tests.support.clock import ShiftedClock
-from tests.support.harness import Answer, Harness, Run, running_harness
+from tests.support.harness import Answer, Harness, Request, Run, running_harness
 from tests.support.ledger import rows
 from tests.support.metrics import counts
 from validators.verification_priority import UNASSESSED
@@ -201,6 +202,19 @@ async def test_a_recording_is_asked_for_sent_and_verified(house: House):
     assert ("promoted", "verified") == await house.stands(one)
     with counts(0, "scoregate_reveals_total", board="tiny", outcome="revealed"):
         assert "true" == (await house.reveal(one)).headers["Idempotency-Replayed"]
+
+
+async def test_who_was_merged_into_another_player_still_sends_what_they_played(house: House):
+    """The token of the source goes on working, on a device that knows of no merge; nobody else's is listed there."""
+    one, target = await house.asked(), await house.harness.new_player()
+    body = json.dumps({"token": one.run.token}).encode()
+    headers = {"Authorization": f"Bearer {target}", "Content-Type": "application/json"}
+    merged = await house.harness.send(Request("POST", "/v1/merges", body, headers))
+    assert (200, 1) == (merged.status, merged.body["moved"])
+    listed = await house.harness.get("/v1/reveals", one.run.token)
+    assert [one.run.id] == [each["submission"] for each in listed.body["reveals"]]
+    assert await house.reveal_by(one) is not None
+    assert 200 == (await house.reveal(one)).status
 
 
 async def test_the_python_client_commits_and_reveals(house: House):

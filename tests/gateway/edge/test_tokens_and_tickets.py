@@ -81,7 +81,7 @@ def test_runs_have_keys_and_ids_of_their_own():
 
 def test_a_token_names_its_bearer_until_it_expires():
     """Subject and role come back; at the second of its expiry it is over."""
-    bearer = Bearer("ada", Role.PLAYER, 2000)
+    bearer = Bearer("ada", Role.PLAYER, 2000, generation=3, issued_at_s=1000)
     token = TOKENS.mint(bearer, now_s=1000)
     assert bearer == TOKENS.check(token, now_s=1999.9)
     assert TOKENS.check(token, now_s=2000) is None

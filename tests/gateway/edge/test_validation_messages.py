@@ -27,7 +27,7 @@ FAULTS: list[tuple[type[BaseModel], Any, str]] = [
     (bodies.NewPlayer, {"name": 5}, "name: expected a text"),
     (bodies.NewPlayer, {"name": ""}, "name: expected at least 1 character"),
     (bodies.NewPlayer, {"name": "x" * 97}, "name: expected at most 96 characters"),
-    (bodies.NewPlayer, {"nick": "x"}, "nick: unknown field; expected name"),
+    (bodies.NewPlayer, {"nick": "x"}, "nick: unknown field; expected name, device_key, recovery_code"),
     (bodies.NewScore, SCORE | {"details": {"o": 1}}, "details.o: unknown field"),
     (bodies.NewRun, {}, "build: is missing"),
     (

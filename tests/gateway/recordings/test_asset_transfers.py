@@ -539,11 +539,11 @@ async def test_the_python_client_comes_again_for_a_map_when_it_is_told_to(monkey
     """After a 503 and a damaged file alike; not if the gateway wants it to wait for long."""
     pauses: list[float] = []
 
-    async def note(seconds: float) -> None:
+    async def note(_: object, seconds: float) -> None:
         pauses.append(seconds)
 
-    monkeypatch.setattr("scoregate_client.connection.asyncio", SimpleNamespace(sleep=note))
-    answers = iter(["7", b"damaged", "soon", MAP, "31"])
+    monkeypatch.setattr("scoregate_client.running.AsyncioRunner.sleep", note)
+    answers = iter(["7", b"damaged", "soon", MAP, "61"])
 
     async def answer(_: web.Request) -> web.Response:
         told = next(answers)
@@ -553,12 +553,15 @@ async def test_the_python_client_comes_again_for_a_map_when_it_is_told_to(monkey
 
     app = web.Application()
     app.router.add_get("/{path:.*}", answer)
-    async with TestServer(app) as gateway, ScoregateClient(str(gateway.make_url(""))) as client:
+    async with (
+        TestServer(app) as gateway,
+        ScoregateClient(str(gateway.make_url("")), jitter=lambda: 1.0) as client,
+    ):
         assert MAP == await client.asset("track.monza", f"sha256:{digest_text(MAP)}")
         assert [7, 1, 2] == pauses
         with pytest.raises(ScoregateError) as refused:
             await client.asset("track.monza", f"sha256:{digest_text(MAP)}")
-    assert (503, 31, 3) == (refused.value.status, refused.value.retry_after_s, len(pauses))
+    assert (503, 61, 3) == (refused.value.status, refused.value.retry_after_s, len(pauses))
 
 
 async def test_an_upload_of_the_python_client_may_take_longer_than_its_other_requests():

@@ -1,0 +1,68 @@
+"""Players merge who hold both tokens, take along their own and erase themselves; nobody does so to another."""
+
+from __future__ import annotations
+
+import json
+
+from gateway.edge.identities.identity_parts import EXPORT_RATE
+from tests.support.harness import Answer, Harness, Request
+
+CONFLICT, FORBIDDEN = (409, "state-conflict"), (401, "token-invalid")
+
+
+async def a_player(harness: Harness, name: str) -> tuple[str, str]:
+    answer = await harness.post("/v1/players", {"name": name})
+    return answer.body["player"], answer.body["token"]
+
+
+async def ask(harness: Harness, method: str, path: str, bearer: str, **body: object) -> Answer:
+    headers = {"Authorization": f"Bearer {bearer}"}
+    if body:
+        headers["Content-Type"] = "application/json"
+    return await harness.send(Request(method, path, json.dumps(body).encode() if body else b"", headers))
+
+
+async def test_who_holds_both_tokens_merges_two_players_and_parts_them(harness: Harness):
+    """Again, nothing changes; with a forged token, or as a stranger, there is no merge and no parting."""
+    (ada, token), (bob, other), (_, stranger) = [
+        await a_player(harness, name) for name in ("Ada", "Bob", "Cyd")
+    ]
+    forged = await ask(harness, "POST", "/v1/merges", other, token=token[:-4] + "AAAA")
+    assert FORBIDDEN == (forged.status, forged.problem)
+    first, again = [await ask(harness, "POST", "/v1/merges", other, token=token) for _ in range(2)]
+    assert (200, ada, bob, True) == (
+        first.status,
+        first.body["source"],
+        first.body["target"],
+        first.body["is_done"],
+    )
+    assert (first.body, "true") == (again.body, again.headers["Idempotency-Replayed"])
+    circle = await ask(harness, "POST", "/v1/merges", token, token=other)
+    assert CONFLICT == (circle.status, circle.problem)
+    path = f"/v1/merges/{first.body['merge']}"
+    for whose in (stranger, token):
+        refused = await ask(harness, "DELETE", path, whose)
+        assert (404, "not-found") == (refused.status, refused.problem)
+    parted = await ask(harness, "DELETE", path, other)
+    assert (200, True) == (parted.status, parted.body["undone_at"] is not None)
+
+
+async def test_a_player_takes_their_data_along_and_has_a_week_to_keep_it(harness: Harness):
+    """The export ends with its number of rows, and is no way to keep an edge busy; an erasure is asked for once, taken back, and refused of the merged."""
+    (ada, token), (_, other) = await a_player(harness, "Ada Lovelace"), await a_player(harness, "Bob")
+    exported = await ask(harness, "GET", "/v1/export", token)
+    lines = [json.loads(line) for line in exported.raw.splitlines()]
+    assert (200, ada, len(lines) - 2) == (exported.status, lines[0]["player"], lines[-1]["rows"])
+    more = [await ask(harness, "GET", "/v1/export", token) for _ in range(EXPORT_RATE.per_hour)]
+    assert [200] * (EXPORT_RATE.per_hour - 1) + [429] == [answer.status for answer in more]
+    assert 200 == (await ask(harness, "GET", "/v1/export", other)).status
+    assert ["Ada Lovelace"] == [line["name"] for line in lines if line.get("table") == "players"]
+    first, again = [await ask(harness, "PUT", "/v1/erasure", token) for _ in range(2)]
+    assert (200, first.body, "true") == (first.status, again.body, again.headers["Idempotency-Replayed"])
+    merge = await ask(harness, "POST", "/v1/merges", other, token=token)
+    assert CONFLICT == (merge.status, merge.problem)
+    kept = await ask(harness, "DELETE", "/v1/erasure", token)
+    assert (200, None) == (kept.status, kept.body["due_at"])
+    assert 200 == (await ask(harness, "POST", "/v1/merges", other, token=token)).status
+    refused = await ask(harness, "PUT", "/v1/erasure", token)
+    assert CONFLICT == (refused.status, refused.problem)

@@ -1,0 +1,341 @@
+"""Signing in by providers: only what is meant for this game, by whoever it was issued to, in its time, once."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from joserfc.jwk import ECKey, RSAKey
+
+from gateway.edge.auth import provider_documents
+from gateway.edge.identities import provider as bounds
+from gateway.edge.identities import sign_in_plugins
+from gateway.edge.identities.platforms import ItchKeys, SteamTickets
+from gateway.edge.identities.provider import BoundedProvider
+from gateway.edge.identities.sign_in_file import PROFILES, providers_of
+from gateway.edge.identities.sign_in_plugins import PluggedProvider, plugged_provider
+from gateway.edge.identities.signed_tokens import IssuersKeys, SignedTokens, TokenRules
+from gateway.runtime.settings import Settings
+from policies.errors import IdentityRefused, ProviderUnavailable, SettingsError
+from tests.attacks.test_identities import FAILED, TAKEN, created, new_key, sign_in, told
+from tests.support.harness import Harness
+from tests.support.identity_provider import ec_key, signed
+from tests.support.ports import free_port
+
+ISSUER, AUDIENCE = "https://id.studio.example", "space-race"
+AWAY = (503, "dependency-unavailable")
+KEY = ec_key("one")
+RULES = TokenRules((ISSUER,), (AUDIENCE,), ("ES256", "RS256"), skew_s=30)
+
+
+def keys_file(folder: Path, *keys: Any) -> Path:
+    path = folder / "keys.json"
+    path.write_text(json.dumps({"keys": [key.as_dict(private=False) for key in keys]}))
+    return path
+
+
+def studio(folder: Path, rules: TokenRules = RULES) -> BoundedProvider:
+    """A provider whose keys are in a file: the studio's."""
+    return BoundedProvider(SignedTokens(rules, IssuersKeys(str(keys_file(folder, KEY)), stale_s=60)))
+
+
+def claims(harness: Harness, **changed: Any) -> dict[str, Any]:
+    now_s = harness.clock() // 1000
+    every = {"iss": ISSUER, "aud": AUDIENCE, "sub": "ada", "iat": now_s, "exp": now_s + 300} | changed
+    return {name: value for name, value in every.items() if value is not None}
+
+
+@asynccontextmanager
+async def platform(answer: Any) -> AsyncIterator[str]:
+    """The address of a stand-in for a platform."""
+    app = web.Application()
+    app.router.add_get("/asked", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    port = free_port()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
+    try:
+        yield f"http://127.0.0.1:{port}/asked"
+    finally:
+        await runner.cleanup()
+
+
+async def test_a_token_of_the_studios_issuer_is_one_player(harness: Harness, tmp_path: Path):
+    """The first sign-in creates the player, later ones find it; another subject is another, and merging is said."""
+    harness.edge.identities.providers = {"studio": studio(tmp_path)}
+    first = await sign_in(harness, "studio", signed(claims(harness), KEY, "ES256"))
+    assert (200, True) == (first.status, first.body["is_new"])
+    again = await sign_in(harness, "studio", signed(claims(harness, aud=["other", AUDIENCE]), KEY, "ES256"))
+    assert (first.body["player"], False) == (again.body["player"], again.body["is_new"])
+    other = (await created(harness, device_key=new_key())).body
+    assert TAKEN == told(
+        await sign_in(harness, "studio", signed(claims(harness), KEY, "ES256"), other["token"])
+    )
+    bob = signed(claims(harness, sub="bob"), KEY, "ES256")
+    assert other["player"] == (await sign_in(harness, "studio", bob, other["token"])).body["player"]
+    assert (422, "schema-violation") == told(await sign_in(harness, "nobody", bob))
+
+
+async def test_a_token_that_is_not_ours_now_shows_nobody(harness: Harness, tmp_path: Path):
+    """Each claim, each key and each algorithm is refused by its name; `none`, and a public key as a secret, too."""
+    harness.edge.identities.providers = {"studio": studio(tmp_path)}
+    now_s = harness.clock() // 1000
+    wrong = {
+        "iss": signed(claims(harness, iss="https://evil.example"), KEY, "ES256"),
+        "aud": signed(claims(harness, aud="another-game"), KEY, "ES256"),
+        "aud none": signed(claims(harness, aud=None), KEY, "ES256"),
+        "azp": signed(claims(harness, aud=[AUDIENCE, "x"], azp="x"), KEY, "ES256"),
+        "azp object": signed(claims(harness, aud=[AUDIENCE, "x"], azp={"x": []}), KEY, "ES256"),
+        "exp": signed(claims(harness, exp=now_s - 31), KEY, "ES256"),
+        "exp none": signed(claims(harness, exp=None), KEY, "ES256"),
+        "exp true": signed(claims(harness, exp=True), KEY, "ES256"),
+        "iat": signed(claims(harness, iat=now_s + 60), KEY, "ES256"),
+        "nbf": signed(claims(harness, nbf=now_s + 60), KEY, "ES256"),
+        "sub": signed(claims(harness, sub=None), KEY, "ES256"),
+        "sub long": signed(claims(harness, sub="x" * 256), KEY, "ES256"),
+        "alg": signed(claims(harness), KEY, "none"),
+        "alg hs": signed(claims(harness), KEY, "HS256"),
+        "alg pinned": signed(claims(harness), ECKey.generate_key("P-384", {"kid": "one"}), "ES384"),
+        "key": signed(claims(harness), ec_key("another"), "ES256"),
+        "signature": signed(claims(harness), ec_key("one"), "ES256"),
+        "key kind": signed(claims(harness), RSAKey.generate_key(2048, {"kid": "one"}), "RS256"),
+        "signature none": "x.y.z",
+    }
+    for name, token in wrong.items():
+        refused = await sign_in(harness, "studio", token)
+        assert FAILED == told(refused), name
+        assert f"`{name.split()[0]}`" in refused.body["detail"], refused.body
+
+
+async def test_a_token_with_an_id_is_good_once_however_it_is_spelt(harness: Harness, tmp_path: Path):
+    """Also with the other signature that holds for it (ECDSA has two), and for whoever links it."""
+    harness.edge.identities.providers = {"studio": studio(tmp_path)}
+    token = signed(claims(harness, jti="7"), KEY, "ES256")
+    assert 200 == (await sign_in(harness, "studio", token)).status
+    replayed = await sign_in(harness, "studio", token)
+    assert FAILED == told(replayed)
+    assert "used before" in replayed.body["detail"]
+    assert FAILED == told(await sign_in(harness, "studio", _other_signature(token)))
+    assert 200 == (await sign_in(harness, "studio", signed(claims(harness, jti="8"), KEY, "ES256"))).status
+    harness.clock.shift(400)
+    assert 200 == (await sign_in(harness, "studio", signed(claims(harness, jti="7"), KEY, "ES256"))).status
+
+
+async def test_a_new_key_is_read_once_in_a_while_and_old_ones_last_while_it_is_away(tmp_path: Path):
+    """Unknown keys have it read again, no more than that; without it, known keys hold for the stated time."""
+    now, reads, is_away = [0.0], [0], [False]
+    second = ec_key("two")
+    keys = [KEY]
+
+    async def answer(_request: web.Request) -> web.Response:
+        reads[0] += 1
+        if is_away[0]:
+            return web.json_response({}, status=500)
+        return web.json_response({"keys": [key.as_dict(private=False) for key in keys]})
+
+    token = {
+        key.kid: signed({"iss": ISSUER, "aud": AUDIENCE, "sub": "ada", "iat": 1, "exp": 9e9}, key, "ES256")
+        for key in (KEY, second)
+    }
+    async with platform(answer) as address:
+        issuer = SignedTokens(RULES, IssuersKeys(address, stale_s=7200, monotonic_s=lambda: now[0]))
+        assert "ada" == (await issuer.show(token["one"], now_s=60)).subject
+        keys.append(second)
+        for _ in range(3):
+            with pytest.raises(IdentityRefused, match="key"):
+                await issuer.show(token["two"], now_s=60)
+        assert [1] == reads
+        now[0] = provider_documents.AGAIN_S + 1
+        assert "ada" == (await issuer.show(token["two"], now_s=60)).subject
+        is_away[0], now[0] = True, 3 + provider_documents.AGAIN_S + provider_documents.KEPT_S
+        assert "ada" == (await issuer.show(token["one"], now_s=60)).subject
+        assert [3] == reads
+        now[0] = 7300.0
+        with pytest.raises(ProviderUnavailable):
+            await issuer.show(token["one"], now_s=60)
+
+
+async def test_steam_says_whose_ticket_it_is(harness: Harness):
+    """By the publisher's key, for this app and identity; a ticket is good once; our own fault is no player's."""
+    asked: list[dict[str, str]] = []
+    answers: list[Any] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(dict(request.query))
+        status, response = answers.pop(0)
+        return web.json_response(response, status=status)
+
+    params = {
+        "result": "OK",
+        "steamid": "76561197960287930",
+        "ownersteamid": "76561197960287930",
+        "publisherbanned": False,
+    }
+    ticket, fresh = "14000000" * 8, "15000000" * 8
+    async with platform(answer) as address:
+        harness.edge.identities.providers = {
+            "steam": BoundedProvider(SteamTickets(480, "the key", identity="scoregate", address=address))
+        }
+        answers += [(200, {"response": {"params": params}})] * 3
+        signed_in = await sign_in(harness, "steam", ticket)
+        assert 200 == signed_in.status
+        assert {"key": "the key", "appid": "480", "identity": "scoregate", "ticket": ticket} == asked[0]
+        assert FAILED == told(await sign_in(harness, "steam", ticket.upper()))
+        assert signed_in.body["player"] == (await sign_in(harness, "steam", fresh)).body["player"]
+        answers += [
+            (200, {"response": {"error": {"errorcode": 101, "errordesc": "Invalid ticket"}}}),
+            (200, {"response": {"params": params | {"publisherbanned": True}}}),
+            (403, {}), (200, {"response": {"params": params | {"steamid": "x"}}}), (302, {}),
+        ]  # fmt: skip
+        refused = [await sign_in(harness, "steam", f"{number:02}" * 32) for number in range(5)]
+        assert [FAILED, FAILED, AWAY, AWAY, AWAY] == [told(each) for each in refused]
+        assert {"10"} == {each.headers["Retry-After"] for each in refused[2:]}
+        assert b"the key" not in b"".join(each.raw for each in refused)
+    assert FAILED == told(await sign_in(harness, "steam", "no ticket"))
+    assert AWAY == told(await sign_in(harness, "steam", fresh))
+
+
+async def test_itch_says_whose_key_it_is():
+    """By its profile; a key that it does not know shows nobody."""
+
+    async def answer(request: web.Request) -> web.Response:
+        if request.headers["Authorization"] != f"Bearer {'k' * 20}":
+            return web.json_response({"errors": ["invalid key"]})
+        return web.json_response({"user": {"id": 4711, "username": "ada"}})
+
+    async with platform(answer) as address:
+        itch = ItchKeys(address=address)
+        assert "4711" == (await itch.show("k" * 20, now_s=0)).subject
+        for key in ("x" * 20, "a key\r\nX-Evil: 1"):
+            with pytest.raises(IdentityRefused):
+                await itch.show(key, now_s=0)
+
+
+async def test_a_platform_is_asked_about_as_many_credentials_as_are_looked_at_at_once():
+    """Many players who come at once are not refused for the few calls that reading an issuer's keys needs."""
+    asked, held = [], asyncio.Event()
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(request)
+        if len(asked) > provider_documents.AT_ONCE:
+            held.set()
+        await held.wait()
+        return web.json_response({"user": {"id": 4711}})
+
+    async with platform(answer) as address:
+        itch = ItchKeys(address=address)
+        keys = [f"{number:020}" for number in range(provider_documents.AT_ONCE + 1)]
+        async with asyncio.timeout(10):
+            shown = await asyncio.gather(*(itch.show(key, now_s=0) for key in keys))
+    assert {"4711"} == {each.subject for each in shown}
+
+
+async def test_a_provider_that_is_slow_or_broken_occupies_nobody(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """Time and number are bounded, faults of a studio's package are its own; others sign in meanwhile."""
+    held, entered = asyncio.Event(), asyncio.Event()
+
+    async def show(credential: str) -> str:
+        if credential == "broken":
+            raise KeyError(credential)
+        if credential == "wrong":
+            raise ValueError
+        entered.set()
+        await held.wait()
+        return "ada"
+
+    monkeypatch.setattr(bounds, "SHOWN_AT_ONCE", 1)
+    harness.edge.identities.providers = {"own": BoundedProvider(PluggedProvider(show))}
+    assert [AWAY, FAILED] == [told(await sign_in(harness, "own", each)) for each in ("broken", "wrong")]
+    slow = asyncio.create_task(sign_in(harness, "own", "slow"))
+    await entered.wait()
+    assert AWAY == told(await sign_in(harness, "own", "slow"))
+    held.set()
+    assert 200 == (await slow).status
+    held.clear()
+    monkeypatch.setattr(bounds, "SHOWING_S", 0.01)
+    assert AWAY == told(await sign_in(harness, "own", "slow"))
+
+
+def test_what_the_file_names_is_all_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Each kind is built from its section; a wrong one is refused at the start, with its place and no secret."""
+    key = tmp_path / "steam.key"
+    key.write_text("a secret")
+    key.chmod(0o600)
+    file = tmp_path / "sign-in.yaml"
+    whole = {
+        "studio": {
+            "kind": "jwt",
+            "issuer": [ISSUER],
+            "audience": [AUDIENCE],
+            "keys": "keys.json",
+            "algorithms": ["ES256"],
+        },
+        **{kind: {"kind": kind, "audience": ["us"]} for kind in PROFILES},
+        "steam": {"kind": "steam", "app": 480, "key_file": str(key)},
+        "itch": {"kind": "itch"},
+    }
+
+    def built(providers: Any) -> list[str]:
+        file.write_text(json.dumps({"providers": providers}))
+        return sorted(providers_of(Settings(data_dir=tmp_path, sign_in_file=file)))
+
+    assert [] == sorted(providers_of(Settings(data_dir=tmp_path)))
+    assert sorted(whole) == built(whole)
+    wrong = [
+        {"device": whole["itch"]}, {"Studio": whole["studio"]}, {"x": {"kind": "jwt", "audience": ["us"]}},
+        {"x": whole["studio"] | {"algorithms": ["HS256"]}}, {"x": whole["studio"] | {"algorithms": ["none"]}},
+        {"x": whole["studio"] | {"keys": "http://id.studio.example/keys"}}, {"x": whole["studio"] | {"audience": []}},
+        {"x": whole["steam"] | {"key_file": str(tmp_path / "missing")}}, {"x": {"kind": "plugin", "plugin": "missing"}},
+        {"x": {"kind": "itch", "address": "http://itch.example"}}, {"x": {"kind": "other"}},
+    ]  # fmt: skip
+    for providers in wrong:
+        with pytest.raises(SettingsError):
+            built(providers)
+    key.chmod(0o644)
+    with pytest.raises(SettingsError, match="chmod") as told_of:
+        built(whole)
+    assert "a secret" not in str(told_of.value)
+
+
+async def test_a_studios_package_offers_a_provider(monkeypatch: pytest.MonkeyPatch):
+    """It is made with its settings; one that cannot be made is refused at the start."""
+
+    class Point:
+        name, value = "own", "studio:make"
+
+        @staticmethod
+        def load() -> Any:
+            return lambda settings: _shows(settings["prefix"])
+
+    monkeypatch.setattr(
+        sign_in_plugins, "entry_points", lambda group: [Point] if group == "scoregate.sign_in" else []
+    )
+    own = plugged_provider("own", {"prefix": "x-"})
+    assert "x-ada" == (await own.show("ada", now_s=0)).subject
+    with pytest.raises(SettingsError, match="KeyError"):
+        plugged_provider("own", {})
+
+
+def _shows(prefix: str) -> Any:
+    async def show(credential: str) -> str:
+        return prefix + credential
+
+    return show
+
+
+def _other_signature(token: str) -> str:
+    """The same token with the other of the two signatures of ECDSA that hold (r, n - s)."""
+    order = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+    head, body, signature = token.split(".")
+    raw = base64.urlsafe_b64decode(signature + "==")
+    s = order - int.from_bytes(raw[32:], "big")
+    return f"{head}.{body}.{base64.urlsafe_b64encode(raw[:32] + s.to_bytes(32, 'big')).rstrip(b'=').decode()}"

@@ -1,0 +1,138 @@
+"""Development mode: a refused signature is told what differs from it; and outside of it nobody is told anything."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from gateway.edge import explained_refusals
+from gateway.edge.auth.signatures import parse, signature_base
+from gateway.runtime.settings import Settings, load_settings
+from policies.errors import SettingsError
+from tests.support.attack import CLAIM, honest, issued, registered
+from tests.support.harness import Harness, Request, Run, free_port, running_harness
+
+SLIPS: dict[str, Any] = {
+    '"@query"': {"query": ""},
+    '"@method"': {"method": "post"},
+    '"@path"': {"path": "/v1/boards/sprint/scores/"},
+    '"@authority"': {"authority": "127.0.0.1"},
+    '"content-type"': {"content_type": "application/json; charset=utf-8"},
+}
+"""Members of the base, and what was signed in their place."""
+
+
+@pytest_asyncio.fixture
+async def telling(settings: Settings) -> AsyncIterator[Harness]:
+    changes = {
+        "development": True,
+        "bind": f"127.0.0.1:{free_port()}",
+        "data_dir": settings.data_dir / "telling",
+    }
+    async with running_harness(settings.model_copy(update=changes)) as harness:
+        yield harness
+
+
+def signed_anew(
+    harness: Harness,
+    run: Run,
+    *,
+    key: bytes | None = None,
+    ending: bytes = b"",
+    crlf: bool = False,
+    **slip: str,
+) -> Request:
+    """An honest request, but for what was signed."""
+    request = honest(harness, run)
+    parsed = parse(request.headers["Signature-Input"], request.headers["Signature"])
+    parts = {
+        "method": "POST", "authority": harness.authority, "path": request.path, "query": "?",
+        "content_type": "application/json", "content_digest": request.headers["Content-Digest"],
+    }  # fmt: skip
+    base = signature_base(parsed, **{**parts, **slip}) + ending
+    signature = hmac.digest(key or run.key, base.replace(b"\n", b"\r\n") if crlf else base, "sha256")
+    return replace(
+        request, headers=request.headers | {"Signature": f"sg=:{base64.b64encode(signature).decode()}:"}
+    )
+
+
+def spoiled(harness: Harness, run: Run) -> dict[str, Request]:
+    """A request for each way to be refused for one's signature, by what differs."""
+    signed = honest(harness, run)
+    given = signed.headers["Signature-Input"]
+    return {
+        **{member: signed_anew(harness, run, **slip) for member, slip in SLIPS.items()},
+        "the text of the base: write no line feed": signed_anew(harness, run, ending=b"\n"),
+        "the text of the base: end lines": signed_anew(harness, run, crlf=True),
+        "the key: decode": signed_anew(harness, run, key=base64.b64encode(run.key)),
+        "the key is another one": signed_anew(harness, run, key=bytes(32)),
+        "keyid: no server's key": honest(harness, run, tag="scoregate-server", keyid="nobody"),
+        "the body has another digest": replace(signed, body=b'{"score":1}'),
+        "the parameter `nonce`": replace(signed, headers=signed.headers | {"Signature-Input": given.replace('nonce="', 'nonce="!')}),
+        "`sg` does not sign content-digest": replace(signed, headers=signed.headers | {"Signature-Input": given.replace(' "content-digest"', "")}),
+        "Send both": replace(signed, headers={k: v for k, v in signed.headers.items() if k != "Signature"}),
+        "Send Content-Type and Content-Digest": replace(signed, headers={k: v for k, v in signed.headers.items() if k != "Content-Digest"}),
+    }  # fmt: skip
+
+
+async def test_each_mistake_is_named_with_the_base_of_the_edge(telling: Harness):
+    """One member, and what to write instead; whatever is refused for its signature has the base that should be signed."""
+    private, run = await registered(telling), issued(telling)
+    for differs, request in spoiled(telling, run).items():
+        answer = await telling.send(request)
+        assert answer.problem.startswith("signature-"), answer.raw
+        assert answer.body["differs"].startswith(differs), answer.raw
+        assert answer.body["differs"] in answer.body["detail"]
+        lines = answer.body["signature_base"].split("\n")
+        assert ['"@method": POST', f'"@authority": {telling.authority}'] == lines[:2]
+        assert lines[-1].startswith('"@signature-params": (')
+    entry = {"operation": "op-1", "player": "ada", "score": 7}
+    by_server = telling.server_signed(private, "eu-1", entry, board="vault", query="")
+    assert (await telling.send(by_server)).body["differs"].startswith('"@query": write `?`')
+    assert 202 == (await telling.send(honest(telling, run, CLAIM))).status
+
+
+async def test_S24_nothing_of_it_is_told_or_computed_outside_of_the_mode(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """One answer, to the byte, for every signature that does not verify, and no member of development mode in any."""
+    monkeypatch.setattr(explained_refusals, "_explanation", None)
+    monkeypatch.setattr(explained_refusals, "mistake_in", None)
+    run = issued(harness)
+    invalid = set()
+    for request in spoiled(harness, run).values():
+        answer = await harness.send(request)
+        assert {"type", "title", "status", "detail"} == answer.body.keys()
+        assert answer.body["detail"].find("evelopment") == -1
+        if answer.problem == "signature-invalid":
+            invalid.add(answer.raw)
+    assert 1 == len(invalid)
+
+
+def test_the_mode_is_off_and_not_for_what_others_reach(monkeypatch: pytest.MonkeyPatch):
+    """A public name, a proxy or a shared ledger: the edge does not start with it."""
+    assert not load_settings().development
+    monkeypatch.setenv("SCOREGATE_DEVELOPMENT", "true")
+    for hosts in ("localhost:8080", "192.168.1.5:8080,[::1]:8080", "game.test", "desk.local:80"):
+        monkeypatch.setenv("SCOREGATE_HOSTS", hosts)
+        assert load_settings().development
+    refused = {
+        "SCOREGATE_HOSTS": "scores.example",
+        "SCOREGATE_TRUSTED_PROXIES": "10.0.0.1",
+        "SCOREGATE_LEDGER_URL": "postgresql://db/scores",
+    }
+    binds = ("8.8.8.8:8080", "0.0.0.0:8080", "[::]:8080")
+    monkeypatch.delenv("SCOREGATE_HOSTS")
+    for name, value in [*refused.items(), *(("SCOREGATE_BIND", bind) for bind in binds)]:
+        monkeypatch.setenv(name, value)
+        with pytest.raises(
+            SettingsError, match=r"^SCOREGATE_DEVELOPMENT: is not for a deployment that others reach"
+        ):
+            load_settings()
+        monkeypatch.delenv(name)
