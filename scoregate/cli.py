@@ -13,11 +13,14 @@ from policies.errors import NoPolicies, ScoregateError
 from scoregate.commands.backup import backup
 from scoregate.commands.common import fail, own_version
 from scoregate.commands.demo import demo
+from scoregate.commands.explain import explain
 from scoregate.commands.groups import LightCommand, LoadingGroup
 from scoregate.commands.health import health
+from scoregate.commands.imports import import_scores
 from scoregate.commands.reload import reload
 from scoregate.commands.restore import restore
 from scoregate.commands.serve import serve
+from scoregate.commands.sign import sign
 from scoregate.commands.status import status
 from scoregate.commands.steward import steward
 from scoregate.commands.up import up
@@ -41,8 +44,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # help in plain text: to draw its boxes would take longer than all the rest
 )
-for command in (status, reload, up, demo, serve, steward, worker, backup, restore, health):
+for command in (status, reload, up, demo, serve, steward, worker, backup, restore, health, sign, explain):
     app.command()(command)
+app.command("import")(import_scores)
 
 
 def _print_version(is_wanted: bool) -> None:

@@ -16,15 +16,10 @@ from gateway.edge.http.validation_messages import first_fault
 from gateway.edge.moderation.own_account import new_token
 from gateway.edge.moderation.people import INVITATION_PAGE, new_invitation
 from gateway.edge.wire.moderation_people import NewModerator
+from gateway.ledger.acts import Act
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.moderation import accounts, api_tokens, invitations
-from gateway.ledger.moderation.account_rows import (
-    SUBJECT_LENGTH,
-    Account,
-    Act,
-    ProviderIdentity,
-    is_subject,
-)
+from gateway.ledger.moderation.account_rows import SUBJECT_LENGTH, Account, ProviderIdentity, is_subject
 from gateway.runtime.clock import wall_clock
 from gateway.runtime.settings import Settings
 from gateway.wiring import open_ledger

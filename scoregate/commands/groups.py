@@ -23,6 +23,7 @@ GROUPS: Final[Mapping[str, CommandGroup]] = MappingProxyType(
     {
         "moderator": CommandGroup("moderators", "Say who moderates, and let them in."),
         "token": CommandGroup("tokens", "Issue tokens for programs."),
+        "player": CommandGroup("players", "Act for one player."),
         "key": CommandGroup("keys", "Register trusted servers, list them, revoke their keys."),
         "policy": CommandGroup("policies", "Look at policy files."),
         "board": CommandGroup(

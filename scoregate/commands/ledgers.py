@@ -324,9 +324,10 @@ def _summary(audit: AuditReport) -> str:
         else "nothing is left to seal"
     )
     of_boards = f" and {audit.boards} boards of families" if audit.boards else ""
+    erased = f"; texts of {audit.erased_events} events were erased" if audit.erased_events else ""
     return (
         f"clean: {audit.events} events of {audit.submissions} submissions{of_boards}, "
-        f"{audit.sealed_events} of them under {audit.seals} seals; {rest}"
+        f"{audit.sealed_events} of them under {audit.seals} seals; {rest}{erased}"
     )
 
 

@@ -79,6 +79,7 @@ def test_M09_verify_says_that_a_ledger_is_clean(command: Command, tmp_path: Path
         "submissions": 10,
         "boards": 0,
         "unsealed_events": 2,
+        "erased_events": 0,
     }
     told = {
         "is_clean": True,

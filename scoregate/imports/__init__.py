@@ -1,0 +1,1 @@
+"""Brings other leaderboards onto boards: a file for each source, all of which yield scores."""

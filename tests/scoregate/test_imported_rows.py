@@ -1,0 +1,83 @@
+"""Rows of another leaderboard come onto a board once, in their order, however often an import is cut off."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from policies.errors import SettingsError
+from scoregate.commands.imports import import_scores
+from scoregate.imports import imported_rows
+from scoregate.imports.csv_rows import Columns, scores_of_csv
+from scoregate.imports.imported_rows import Checkpoint, import_rows, rows_of
+from tests.support.attack import registered
+from tests.support.harness import Harness
+
+
+def rows(text: str, at: str | None = None) -> list[dict[str, Any]]:
+    with NamedTemporaryFile("w", suffix=".csv") as file:
+        file.write(text)
+        file.flush()
+        return list(rows_of(scores_of_csv(Path(file.name), Columns("who", "points", at))))
+
+
+def test_an_import_that_was_cut_off_goes_on_where_it_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What may have been written already is sent again under the same operation ids; refusals name the row."""
+    monkeypatch.setattr(imported_rows, "BATCH", 2)
+    listed, sent = rows("who,points\n" + "".join(f"p{n},{n}\n" for n in range(5))), []
+
+    def write_each(batch: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        sent.append([row["operation"] for row in batch])
+        if len(sent) == 2:
+            raise ConnectionError
+        return [
+            {"status": "refused", "problem": {"detail": "too high"}}
+            if row["score"] == 4
+            else {"status": "done"}
+            for row in batch
+        ]
+
+    files = (Checkpoint(tmp_path / "checkpoint", ["here", b"rows"]), tmp_path / "refusals")
+    with pytest.raises(ConnectionError):
+        import_rows(listed, write_each, *files, lambda _: None)
+    assert (2, 1) == import_rows(listed, write_each, *files, lambda _: None)
+    assert sent[1] == sent[2]
+    assert (0, 0) == import_rows(listed, write_each, *files, lambda _: None)
+    with pytest.raises(SettingsError, match="of another file, gateway"):
+        Checkpoint(tmp_path / "checkpoint", ["there", b"rows"]).done()
+    assert '{"row": 5, "player": "p4", "reason": "too high"}\n' == files[1].read_text()
+
+
+def test_rows_keep_their_times_or_their_order() -> None:
+    """Equal scores rank as they did: by the column of times, or one millisecond after the other."""
+    assert ["2019-05-01T00:00:00Z"] == [
+        row["achieved_at"] for row in rows("who,points,at\na,1,2019-05-01T00:00:00Z\n", "at")
+    ]
+    first, second = rows("who,points\na,1\nb,1\n")
+    assert first["achieved_at"] < second["achieved_at"]
+    with pytest.raises(SettingsError, match="points"):
+        rows("who\na\n")
+
+
+async def test_the_command_brings_a_file_onto_a_board_once(harness: Harness, tmp_path: Path) -> None:
+    """Ties rank as in the file; a bad row is refused by itself; a second run from the start changes nothing."""
+    private = await registered(harness)
+    key, source = tmp_path / "key.pem", tmp_path / "scores.csv"
+    key.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    source.write_text("player,score\nzoe,70\nada,70\nbob,many\neve,90\n")
+    for _ in range(2):
+        await asyncio.to_thread(import_scores, str(source), "arcade", harness.url, key, "eu-1")
+        (tmp_path / "scores.csv.arcade.imported").unlink()
+
+    assert 3 == await harness.rows()
+    listed = (await harness.get("/v1/boards/arcade/entries")).body["entries"]
+    assert [("eve", 1), ("zoe", 2), ("ada", 3)] == [(each["player"], each["rank"]) for each in listed]
+    assert '"row": 3, "player": "bob"' in (tmp_path / "scores.csv.arcade.refused").read_text()

@@ -1,0 +1,81 @@
+"""`scoregate player`: what an operator does for one player."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.ledger.acts import Act
+from gateway.ledger.players.identities import Identity, NewcomersName, identities_of, sign_in
+from gateway.ledger.players.token_endings import ending_of
+from gateway.ledger.privacy.erasures import erasure
+from gateway.ledger.queries import add_player
+from gateway.runtime.settings import Settings
+from gateway.settlement.erasing import Eraser
+from gateway.wiring import open_ledger
+from policies.errors import SettingsError
+from scoregate.commands import players
+from scoregate.commands.players import end_tokens_of, unlink_of
+
+
+async def test_an_operator_ends_the_tokens_of_a_player(tmp_path: Path):
+    """The ledger has it, which every edge reads; without one, or for an impossible id, nothing is made."""
+    settings = Settings(data_dir=tmp_path)
+    with pytest.raises(SettingsError):
+        await end_tokens_of(settings, "ada")
+    async with open_ledger(settings) as ledger:
+        with pytest.raises(SettingsError, match="knows no such player"):
+            await end_tokens_of(settings, "ada")
+        assert None is await ledger.read(ending_of("ada"))
+        await ledger.write(add_player("ada", "Ada", now_ms=1))
+        await end_tokens_of(settings, "ada")
+        with pytest.raises(SettingsError, match=re.escape("no player can have this id")):
+            await end_tokens_of(settings, "no player")
+        ending = await ledger.read(ending_of("ada"))
+    assert ending is not None
+    assert 1 == ending.generation
+
+
+async def test_an_operator_unlinks_a_thief_and_ends_the_tokens(tmp_path: Path):
+    """Be it the last identity; a wrong one is told which there are, and whoever was erased is still known."""
+    settings = Settings(data_dir=tmp_path)
+    thief, act = Identity("device", bytes(range(32))), Act("player:ada", 1)
+    async with open_ledger(settings) as ledger:
+        await ledger.write(sign_in(thief, NewcomersName("ada", "Ada", is_unique=False), act))
+        with pytest.raises(SettingsError, match=re.escape("there are: 0001020304050607 (device)")):
+            await unlink_of(settings, "ada", "8")
+        assert None is await ledger.read(ending_of("ada"))
+        assert 0 == await unlink_of(settings, "ada", "0001020304050607")
+        assert [] == await ledger.read(identities_of("ada"))
+        ending = await ledger.read(ending_of("ada"))
+        assert ending is not None
+        with pytest.raises(SettingsError, match="knows no such player"):
+            await unlink_of(settings, "bob", "0001020304050607")
+
+
+async def test_nobody_who_never_was_is_erased(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Nothing is written; who was erased may be erased again."""
+    settings = Settings(data_dir=tmp_path)
+    async with open_ledger(settings) as ledger:
+
+        @asynccontextmanager
+        async def parts(_: Settings) -> AsyncIterator[Any]:
+            yield ledger, None, None
+
+        async def forget(*_: Any) -> None:
+            pass
+
+        monkeypatch.setattr(players, "_open_parts", parts)
+        monkeypatch.setattr(Eraser, "_forget_names", forget)
+        with pytest.raises(SettingsError, match="knows no such player"):
+            await players._erased(settings, "ada")
+        assert None is await ledger.read(erasure("ada"))
+        await ledger.write(add_player("ada", "Ada", now_ms=1))
+        for _ in range(2):
+            await players._erased(settings, "ada")
+        assert None is not await ledger.read(erasure("ada"))

@@ -1,0 +1,197 @@
+"""`scoregate sign` and `scoregate explain`: what to sign, and what an edge would say of what was signed."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from typer.testing import CliRunner, Result
+
+from gateway.edge.auth.keyring import keyring_of
+from gateway.runtime.settings import bundled_policies, load_settings
+from scoregate.cli import app
+from tests.support.game import ROOT
+
+PAGE = (ROOT / "docs" / "reference" / "signatures.md").read_text()
+URL = "http://localhost:8080/v1/boards/arcade/scores"
+
+
+def example(name: str) -> str:
+    """A worked example of signatures.md."""
+    match = re.search(rf"<!-- example: {name} -->\n```\w*\n(.*?)\n```", PAGE, re.DOTALL)
+    assert match is not None
+    return match[1]
+
+
+WHEN = ("--created", "1700000000", "--nonce", "example-nonce_0001")
+
+
+def run(*words: str, given: bytes | None = None) -> Result:
+    return CliRunner().invoke(app, list(words), input=given)
+
+
+def test_the_example_of_the_reference_is_what_the_command_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The same base and fields, whether the key is a word, a variable, a file or an answer that opened a run."""
+    body = tmp_path / "body"
+    body.write_text(example("body"))
+    key, run_json = tmp_path / "key", tmp_path / "run.json"
+    key.write_text(example("key") + "\n")
+    run_json.write_text(json.dumps({"ticket": "example-ticket", "key": example("key"), "seed": 1}))
+    shared = ("sign", URL, "--body", str(body), *WHEN)
+    ways = [
+        run(*shared, "--key-id", "example-ticket", "--key", example("key")),
+        run(*shared, "--key-id", "example-ticket", "--key-file", str(key)),
+        run(*shared, "--key-file", str(run_json)),
+        run("sign", URL, "--body", "-", *WHEN, "--key-file", str(run_json), given=example("body").encode()),
+    ]
+    monkeypatch.setenv("SIGNING_KEY", example("key"))
+    ways.append(run(*shared, "--key-id", "example-ticket"))
+    for result in ways:
+        assert (0, "") == (result.exit_code, result.stderr), result.output
+        _, base, _, fields = result.stdout.strip().split("\n\n")
+        assert (example("base"), example("headers").partition("\n")[2]) == (base, fields)
+        assert example("key") not in result.stdout
+    curl = shlex.split(run(*shared, "--key-id", "example-ticket", "--curl").stdout)
+    assert ["curl", "-i", "-X", "POST", URL] == curl[:5]
+    assert ["--data-raw", example("body")] == curl[-2:]
+
+
+def test_a_server_signs_with_its_private_key(tmp_path: Path):
+    """The tag and the algorithm follow from the key; the port that everybody means is not signed."""
+    private = Ed25519PrivateKey.generate()
+    pem = tmp_path / "server.pem"
+    pem.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    result = run(
+        "sign",
+        "https://Scores.example:443/v1/boards/b/entries?x=1",
+        "--method",
+        "put",
+        "--key-file",
+        str(pem),
+        "--key-id",
+        "eu-1",
+    )
+    _, base, _, fields = result.stdout.strip().split("\n\n")
+    assert [
+        '"@method": PUT',
+        '"@authority": scores.example',
+        '"@path": /v1/boards/b/entries',
+        '"@query": ?x=1',
+    ] == base.split("\n")[:4]
+    assert base.endswith('keyid="eu-1";alg="ed25519";tag="scoregate-server"')
+    signature = re.search(r"^Signature: sg=:(.*):$", fields, re.MULTILINE)
+    assert signature is not None
+    private.public_key().verify(base64.b64decode(signature[1]), base.encode())
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ((URL,), "a key is needed"),
+        ((URL, "--key", "short"), "expected the answer that opened a run"),
+        ((URL, "--key", base64.b64encode(bytes(31)).decode()), "it has 31 bytes"),
+        ((URL, "--key", example("key")), "--key-id: expected the run's ticket"),
+        (("localhost:8080/v1", "--key", example("key"), "--key-id", "x"), "expected a URL such as"),
+        (("http://localhost:1/v1/players", "--open-run", "b-1"), "--open-run: expected a URL such as"),
+    ],
+)  # fmt: skip
+def test_what_is_missing_is_said(words: tuple[str, ...], told: str):
+    result = run("sign", *words)
+    assert result.exit_code != 0
+    assert told in str(result.exception)
+
+
+def outcomes(result: Result) -> dict[str, str]:
+    """What became of each step, by what it looks at."""
+    steps = re.findall(r"^(ok|FAILS|\?) +([^:\n]+)", result.stdout, re.MULTILINE)
+    return {title: outcome for outcome, title in steps}
+
+
+def test_a_request_is_read_as_people_have_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """With either line end, with a line feed of an editor, without a length, or as curl prints it, which prints no body."""
+    data = tmp_path / "data"
+    monkeypatch.setenv("SCOREGATE_DATA_DIR", str(data))
+    head, _, body = example("request").partition("\n\n")
+    lengthy = f"{head}\nContent-Length: {len(body)}"
+    curl = (
+        "* Connected\n"
+        + "".join(f"> {line}\n" for line in lengthy.split("\n"))
+        + "> \n} [74 bytes data]\n< HTTP/1.1 401\n"
+    )
+    (tmp_path / "body").write_text(body)
+    given = ("--key", example("key"), "--at", "1700000030")
+    ways = [
+        run("explain", *given, given=f"{head}\n\n{body}".encode()),
+        run("explain", *given, given=f"{lengthy}\n\n".replace("\n", "\r\n").encode() + body.encode()),
+        run("explain", "-", *given, given=f"{lengthy}\n\n{body}\n\nnext line of the log".encode()),
+        run("explain", *given, "--body", str(tmp_path / "body"), given=curl.encode()),
+        run("explain", *given, "--body", str(tmp_path / "body"), given=curl.replace("\n", "\r\n").encode()),
+    ]
+    for result in ways:
+        assert 0 == result.exit_code, result.output
+        assert {"ok"} == {
+            outcomes(result)[title]
+            for title in ("the signature", "the time of the signature", "the digest of the body")
+        }
+        assert example("key") not in result.stdout
+    without = run("explain", *given, given=curl.encode())
+    assert (0, "?") == (without.exit_code, outcomes(without)["the digest of the body"])
+    late = run("explain", "--key", example("key"), given=f"{head}\n\n{body}".encode())
+    assert (1, "FAILS") == (late.exit_code, outcomes(late)["the time of the signature"])
+    assert not data.exists()
+
+
+def test_a_base_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """What was signed instead is found by trying; a base of the signer is shown beside the edge's."""
+    monkeypatch.setenv("SCOREGATE_DATA_DIR", str(tmp_path / "data"))
+    theirs = tmp_path / "base"
+    theirs.write_text(example("base").replace("POST", "Post"))
+    request = example("request").replace("Host: localhost:8080", "Host: localhost:9090").encode()
+    result = run(
+        "explain", "--key", example("key"), "--at", "1700000030", "--base", str(theirs), given=request
+    )
+    assert (1, "FAILS") == (result.exit_code, outcomes(result)["the signature"])
+    assert "line 1: yours is     '\"@method\": Post'" in result.stdout
+    assert "signature-invalid (401)" in result.stdout
+
+
+def test_the_data_of_a_deployment_are_asked_where_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Its boards, the keys of its runs and the registered ones; a key that it does not know fails."""
+    monkeypatch.setenv("SCOREGATE_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("SCOREGATE_POLICIES_DIR", str(bundled_policies()))
+    private = Ed25519PrivateKey.generate()
+    public = base64.b64encode(private.public_key().public_bytes_raw()).decode()
+    assert 0 == run("key", "add", "eu-1", "--public-key", public).exit_code
+    keyring_of(load_settings())
+    pem, body = tmp_path / "server.pem", b'{"operation":"op-1","player":"ada","score":70}'
+    pem.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    for key_id, expected in (("eu-1", "ok"), ("eu-2", "FAILS")):
+        signed = run(
+            "sign",
+            URL.replace("scores", "entries"),
+            "--body",
+            "-",
+            "--key-file",
+            str(pem),
+            "--key-id",
+            key_id,
+            given=body,
+        )
+        fields = signed.stdout.strip().split("\n\n")[3]
+        request = (
+            f"POST /v1/boards/arcade/entries HTTP/1.1\nHost: localhost:8080\n{fields}\n\n".encode() + body
+        )
+        told = outcomes(result := run("explain", given=request))
+        assert (int(expected == "FAILS"), expected) == (result.exit_code, told["the signature"]), (
+            result.output
+        )
+        assert ("ok", expected == "ok") == (told["the board"], "what the key may do" in told)
+    assert "keyid: no server's key is registered under it" in result.stdout
