@@ -98,7 +98,7 @@ class Bench:
         self._valkey_pid = valkey_pid
         self._arguments = arguments
         self._redis_url = redis_url
-        _write_policy(folder / "policies")
+        write_policy(folder / "policies")
         (folder / "load.lua").write_text(_WRK_SCRIPT)
 
     def bare(self) -> LoadRound:
@@ -141,7 +141,7 @@ class Bench:
         path = self._folder / "requests"
         with path.open("wb") as file:
             for number in range(count):
-                request = _request(tickets, simulator, settings.bind, number)
+                request = request_of(tickets, simulator, settings.bind, number)
                 file.write(b"%d\n%b" % (len(request), request))
         return path
 
@@ -156,7 +156,7 @@ class Bench:
         )
 
 
-def _write_policy(folder: Path) -> None:
+def write_policy(folder: Path) -> None:
     """Write the bundled policy with limits that one machine's load does not reach."""
     yaml = YAML(typ="rt")
     policy = yaml.load((bundled_policies() / "arcade.yaml").read_text())
@@ -178,7 +178,8 @@ def _played(module: Path) -> list[ArcadeRun]:
     return [play(arcade, seed, 0.5, random.Random(seed), 1_200) for seed in range(REAL_RUNS)]
 
 
-def _request(tickets: Tickets, simulator: Simulator, authority: str, number: int) -> bytes:
+def request_of(tickets: Tickets, simulator: Simulator, authority: str, number: int) -> bytes:
+    """Return a whole HTTP request that submits a run of a player of its own."""
     now_ms = int(time.time() * 1000)
     played = _played(simulator.path)[number % REAL_RUNS]
     ticket = Ticket(

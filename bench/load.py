@@ -47,7 +47,7 @@ def run_wrk(
     environment: Mapping[str, str] | None = None,
 ) -> LoadRound:
     """Run `wrk` with one thread and a Lua script that makes the requests. `pids` are processes by name."""
-    before = {name: _cpu_seconds(pid) for name, pid in pids.items()}
+    before = {name: cpu_seconds(pid) for name, pid in pids.items()}
     options: Sequence[str] = ("-t1", f"-c{connections}", f"-d{seconds}s", "--latency", "-s", str(script))
     output = subprocess.run(
         ["wrk", *options, url],
@@ -56,7 +56,7 @@ def run_wrk(
         text=True,
         check=True,
     ).stdout
-    return _read(output, {name: _cpu_seconds(pid) - before[name] for name, pid in pids.items()})
+    return _read(output, {name: cpu_seconds(pid) - before[name] for name, pid in pids.items()})
 
 
 def _await_port(port: int) -> None:
@@ -70,7 +70,8 @@ def _await_port(port: int) -> None:
     sys.exit("the server did not start")
 
 
-def _cpu_seconds(pid: int) -> float:
+def cpu_seconds(pid: int) -> float:
+    """Return the processor time that a process has taken (user and system)."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

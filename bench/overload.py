@@ -32,7 +32,7 @@ from typing import Final
 import uvloop
 from redis import Redis
 
-from bench.edge import _request, _write_policy
+from bench.edge import request_of, write_policy
 from bench.load import server
 from gateway.edge.auth.keyring import keyring_of
 from gateway.edge.auth.tickets import Tickets
@@ -126,7 +126,7 @@ class Requests:
         """Return `count` new submissions."""
         first, self._count = self._count, self._count + count
         return [
-            _request(self._tickets, self._simulator, self._settings.bind, first + number)
+            request_of(self._tickets, self._simulator, self._settings.bind, first + number)
             for number in range(count)
         ]
 
@@ -248,7 +248,7 @@ def main() -> None:
     parser.add_argument("--capacity-seconds", type=float, default=15.0)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="sgo-") as folder, running_valkey() as valkey:
-        _write_policy(Path(folder) / "policies")
+        write_policy(Path(folder) / "policies")
         port = free_port()
         settings = Settings(
             data_dir=Path(folder) / "data",
