@@ -27,9 +27,9 @@ def test_processes_at_once_draw_from_blocks_of_their_own():
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)
     ]
     drawn = [int(other.stdout.readline()) for other in others]
+    ours = {free_port() for _ in range(BLOCK_PORTS)}
     for other in others:
         other.communicate("\n")
-    ours = {free_port() for _ in range(BLOCK_PORTS)}
     assert 3 == len({port // BLOCK_PORTS for port in drawn})
     assert not ours & {port // BLOCK_PORTS * BLOCK_PORTS + n for port in drawn for n in range(BLOCK_PORTS)}
 

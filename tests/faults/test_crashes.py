@@ -66,7 +66,7 @@ async def assert_in_order(house: Deployment) -> None:
     assert is_intact(house.ledger)
 
 
-async def test_I10_an_edge_that_dies_at_any_step_loses_nothing_it_acknowledged(
+async def test_I10_S21_an_edge_that_dies_at_any_step_loses_nothing_it_acknowledged(
     house: Deployment, client: Client
 ):
     """The client sees a reset and sends the same bytes again: 202, stored once, verified once, on the board once."""

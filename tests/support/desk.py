@@ -14,8 +14,8 @@ from gateway.edge.admission.address import ClientName
 from gateway.edge.auth.moderator_credentials import COOKIE, Session
 from gateway.edge.auth.moderator_secrets import digest_of
 from gateway.edge.moderation.logins import LoginClient, open_session
+from gateway.ledger.acts import Act
 from gateway.ledger.derived import log
-from gateway.ledger.moderation.account_rows import Act
 from gateway.ledger.moderation.accounts import account_of, add_account
 from gateway.ledger.moderation.checks import labels_behind
 from gateway.ledger.moderation.invitations import Invitation

@@ -29,6 +29,8 @@ _NAMES = {
     "segment": "country",
     "session": "0" * 16,
     "token": "0" * 16,
+    "identity": "0" * 16,
+    "merge": "m" + "0" * 20,
     "invitation": "0" * 43,
     "moderator": "nobody",
     "submission": "0" * 32,
@@ -45,6 +47,9 @@ def _operation() -> dict[str, Any]:
 def _body(route: Route) -> Any:
     bodies: dict[str, Any] = {
         "NewPlayer": {"name": "Ada"},
+        "NewMerge": {"token": "a.b.c"},
+        "SignIn": {"provider": "device", "credential": secrets.token_urlsafe(18), "name": "Ada"},
+        "WishedName": {"name": "Ada"},
         "NewRun": {"build": "b-1"},
         "NewFriends": {"operation": secrets.token_hex(8), "friends": ["bob"]},
         "NewEntry": _operation() | {"score": 7},
@@ -98,6 +103,8 @@ def request_for(harness: Harness, private: Ed25519PrivateKey, route: Route, play
     path = route.path.format_map(names)
     if route.caller is Caller.PLAYER and "friends" in path:
         path = path.replace("ada", "bob")
+    if route.method == "DELETE" and path.endswith("/tokens"):  # whose token no other request has
+        path, player = path.replace("ada", "bob"), "bob"
     body = _FILE if route.takes_octets else b"" if route.body is None else json.dumps(_body(route)).encode()
     headers = _OCTETS if route.takes_octets else _JSON if body else {}
     if route.caller is Caller.SERVER:

@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from gateway.edge.auth.moderators import EVERYWHERE, Ability, ModeratorRole
 from gateway.edge.moderation.own_account import new_token
-from gateway.ledger.moderation.account_rows import Account, Act, load_account
+from gateway.ledger.acts import Act
+from gateway.ledger.moderation.account_rows import Account, load_account
 from gateway.ledger.moderation.accounts import add_account, change_account
 from gateway.ledger.moderation.api_tokens import issue_token
 from gateway.ledger.transaction import Operation, Transaction
