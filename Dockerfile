@@ -3,7 +3,7 @@ FROM python:3.13-slim AS build
 WORKDIR /src
 COPY . .
 ENV HATCH_BUILD_HOOK_ENABLE_CUSTOM=true
-RUN python -m venv /opt/scoregate && /opt/scoregate/bin/pip install --no-cache-dir ".[s3]"
+RUN python -m venv /opt/scoregate && /opt/scoregate/bin/pip install --no-cache-dir ./clients/python ".[s3]"
 
 FROM python:3.13-slim
 RUN apt-get update \

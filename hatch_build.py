@@ -19,6 +19,10 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 class DrawnPages(BuildHookInterface[Any]):
     """Adds the drawn pages to a wheel."""
 
+    def dependencies(self) -> list[str]:
+        """Return what drawing needs: all that the server needs but its client, which no index has yet."""
+        return [each for each in self.metadata.core.dependencies if not each.startswith("scoregate-client")]
+
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Draw the pages. An editable installation has none, since its code changes under it."""
         if version == "editable":
