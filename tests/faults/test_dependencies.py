@@ -235,9 +235,10 @@ async def test_I09_a_ledger_on_a_read_only_place_is_refused_at_start(world: Worl
     sealed = settings.model_copy(update={"ledger_url": url})
     async with open_ledger(sealed) as ledger:
         await ledger.append(new_submission("kept"))
-    for parent in folder.parents:
-        if parent.stat().st_uid == os.geteuid() and len(parent.parts) > 2:
-            parent.chmod(0o755)
+    for parent in folder.parents:  # only added to: one of them may be a folder that all share
+        mode = parent.stat().st_mode
+        if mode & 0o055 != 0o055:
+            parent.chmod(mode | 0o055)
     for path in (*folder.iterdir(), folder):
         path.chmod(0o555 if path.is_dir() else 0o444)
     with unprivileged():

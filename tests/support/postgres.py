@@ -79,6 +79,7 @@ class PostgresServer:
             "unix_socket_directories": "",
             "shared_buffers": "32MB",
             "max_connections": "100",
+            "dynamic_shared_memory_type": "mmap",  # beside its files, so that nothing outlives a killed one
             "autovacuum": "off",
             "restart_after_crash": "off",
         } | durability
