@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -17,16 +17,20 @@ Record = dict[str, Any]
 
 
 def scores_of_json(
-    path: Path, names: Sequence[str], score_of: Callable[[Record, int], ImportedScore]
+    path: Path,
+    names: Sequence[str],
+    score_of: Callable[[Record, int], ImportedScore],
+    beside: Set[str] | None = None,
 ) -> Iterator[ImportedScore]:
     """Yield the score of each record. `names` lead to the records of a page.
 
-    Raises SettingsError with file, line and record for text that is not JSON, or no such record.
+    An object with no other members than `beside` is a page without records; None means that there are none
+    such. Raises SettingsError with file, line and record for text that is not JSON, or no such record.
     """
     number = 0
     with path.open(encoding="utf-8-sig") as file:
         for place, value in _values(path, file):
-            for at, record in enumerate(_records(value, names, place), 1):
+            for at, record in enumerate(_records(value, names, place, beside), 1):
                 where = f"{place}, record {at}"
                 if not isinstance(record, dict):
                     raise SettingsError(f"{where}: expected an object")
@@ -66,7 +70,7 @@ def _parsed(text: str) -> Any:
     return json.loads(text)
 
 
-def _records(value: Any, names: Sequence[str], place: str) -> list[Any]:
+def _records(value: Any, names: Sequence[str], place: str, beside: Set[str] | None) -> list[Any]:
     """Return the records of a page, of a list, or the one that is not in a page."""
     if isinstance(value, list):
         return value
@@ -74,6 +78,8 @@ def _records(value: Any, names: Sequence[str], place: str) -> list[Any]:
     for name in names:
         if isinstance(inner, dict) and name in inner:
             inner = inner[name]
+    if beside is not None and isinstance(inner, dict) and inner.keys() <= beside:
+        return []
     if not isinstance(inner, list | dict):
         raise SettingsError(f"{place}: expected an object with {'.'.join(names)}, or a record")
     return inner if isinstance(inner, list) else [inner]

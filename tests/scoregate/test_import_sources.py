@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import re
 import signal
 import sys
 import time
@@ -26,7 +27,10 @@ from scoregate.imports.playfab import scores_of_playfab
 from scoregate.imports.redis_copy import copy_sorted_set, scores_of_copy
 from scoregate.imports.steam import scores_of_steam
 from tests.support.attack import registered
+from tests.support.game import ROOT
 from tests.support.harness import Harness
+
+PAGE = ROOT / "docs" / "how-to" / "move-your-leaderboards.md"
 
 NAKAMA = [
     {"owner_id": "ada", "score": "70", "subscore": "3", "update_time": "2024-03-01T10:00:00.1234567Z"},
@@ -202,12 +206,41 @@ def test_what_cannot_be_read_is_named_by_its_place(
 def test_pages_may_stand_on_lines_one_after_the_other(tmp_path: Path) -> None:
     """What a loop over pages appends to a file is read as it is, and zeros that Nakama leaves out are zeros."""
     (tmp_path / "export").write_text(
-        lines([{"records": NAKAMA[:2]}, {}, {"records": NAKAMA[2:]}]).replace("{}\n", "\n")
+        lines([{"records": NAKAMA[:2]}, {}, {"records": NAKAMA[2:]}, {"prev_cursor": "gB"}]) + "\n"
     )
     scores = list(scores_of_nakama(tmp_path / "export"))
     assert ["ada", "zoe", "nil", "eve"] == [each.player for each in scores]
     assert [70, 70, 0, 90] == [each.score for each in scores]
     assert {"subscore": 3} == scores[0].stats
+
+
+async def test_the_examples_of_the_page_come_onto_a_board_as_they_stand(
+    harness: Harness, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A copy of each block of the page is a file that is imported by the options beside it."""
+    key, board = await key_of(harness, tmp_path), ("arcade", harness.url)
+    page = PAGE.read_text()
+    for name, language in (("A CSV file", "csv"), ("Nakama", "json"), ("PlayFab", "json"), ("Steam", "json")):
+        section = page.partition(f"## {name}\n")[2]
+        source = tmp_path / name
+        source.write_text(section.partition(f"```{language}\n")[2].partition("```")[0])
+        how: dict[str, Any] = (
+            {"time_column": "reached"} if language == "csv" else {"from_": ImportFormat(name.lower())}
+        )
+        await asyncio.to_thread(import_scores, str(source), *board, key, "eu-1", **how)
+    assert ["2 written", *["1 written"] * 3] == re.findall(r"\d+ written", capsys.readouterr().out)
+    players = ["ada", "4ec4f126-3f9d-11e7-84ef-b7c182b36521", "10931252888739651331", "76561197960287930"]
+    assert dict.fromkeys(players, 1200) | {"eve": 900} == dict(await listed(harness))
+
+
+def test_an_empty_page_of_nakama_is_a_page(tmp_path: Path) -> None:
+    """It leaves an empty list out, alone or with cursors; a record without a player is none such."""
+    for text in ("{}", "{}\n{}\n", '{"rank_count": "0"}', '{"records": []}', "[]"):
+        (tmp_path / "export").write_text(text)
+        assert [] == list(scores_of_nakama(tmp_path / "export"))
+    (tmp_path / "export").write_text('{"score": "5"}')
+    with pytest.raises(SettingsError, match="record 1: expected a record with 'owner_id'"):
+        list(scores_of_nakama(tmp_path / "export"))
 
 
 def test_numbers_that_are_not_exact_are_text() -> None:
