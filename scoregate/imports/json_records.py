@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -20,7 +20,7 @@ def scores_of_json(
     path: Path,
     names: Sequence[str],
     score_of: Callable[[Record, int], ImportedScore],
-    beside: Set[str] | None = None,
+    beside: frozenset[str] | None = None,
 ) -> Iterator[ImportedScore]:
     """Yield the score of each record. `names` lead to the records of a page.
 
@@ -70,7 +70,7 @@ def _parsed(text: str) -> Any:
     return json.loads(text)
 
 
-def _records(value: Any, names: Sequence[str], place: str, beside: Set[str] | None) -> list[Any]:
+def _records(value: Any, names: Sequence[str], place: str, beside: frozenset[str] | None) -> list[Any]:
     """Return the records of a page, of a list, or the one that is not in a page."""
     if isinstance(value, list):
         return value
