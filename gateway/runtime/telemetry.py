@@ -283,6 +283,8 @@ class Event:
     QUEUE_LATE = "queue_late"
     PLAYER_RENAMED = "player_renamed"
     PLAYERS_MERGED = "players_merged"
+    PLAYERS_PARTED = "players_parted"
+    IDENTITY_UNLINKED = "identity_unlinked"
     ERASURE_BEGUN = "erasure_begun"
     TOKENS_ENDED = "tokens_ended"
     BAN_LIFTED = "ban_lifted"

@@ -22,10 +22,12 @@ from scoregate_client import (
 from examples.arcade.players import play
 from gateway.edge.auth.moderators import ModeratorRole
 from gateway.edge.wire import (
+    identity_answers,
     moderation_bans,
     moderation_batches,
     moderation_decisions,
     moderation_figures,
+    moderation_merges,
     moderation_people,
     moderation_players,
     moderation_queue,
@@ -39,7 +41,7 @@ from policies.vocabulary import Reason, State
 from tests.support import moderators
 from tests.support.desk import FAR_OUTSIDE, TOO_FAST, submitted
 from tests.support.game import arcade
-from tests.support.harness import Harness, free_port, running_harness
+from tests.support.harness import Harness, Request, free_port, running_harness
 from tests.support.valkey import ValkeyServer
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -175,6 +177,29 @@ async def test_a_player_is_found_renamed_and_renamed_back(desk: Desk):
     assert "Quill" == (await mara.player(player)).name
 
 
+async def test_a_player_loses_an_identity_and_a_merge(desk: Desk):
+    """What is left is told; an identity that is gone is not found, and a merge is undone once."""
+    zoe = await desk.moderator("zoe")
+    (source, ada), (target, bob) = await desk.player("Ada"), await desk.player("Bob")
+    made = {"token": source.token}
+    merged = await desk.harness.post("/v1/merges", made, target.token)
+    code = await desk.harness.send(
+        Request("POST", "/v1/recovery-code", b"", {"Authorization": f"Bearer {target.token}"})
+    )
+    assert (200, 201) == (merged.status, code.status)
+    [linked] = await zoe.identities(bob)
+    assert "recovery" == linked.provider
+    assert [] == await zoe.unlink(bob, linked.identity)
+    with pytest.raises(ScoregateError) as refusal:
+        await zoe.unlink(bob, linked.identity)
+    assert "not-found" == refusal.value.name
+    [merge] = await zoe.merges(ada)
+    assert (ada, bob, None) == (merge.source, merge.target, merge.undone_at)
+    undone = await zoe.undo_merge(bob, merge.merge)
+    assert undone == await zoe.undo_merge(ada, merge.merge)
+    assert "moderator:zoe" == undone.undone_by
+
+
 async def test_a_player_is_read_banned_and_unbanned(desk: Desk):
     """The profile has the ban, and the board the player again."""
     mara, (_, chidi) = await desk.moderator("mara"), await desk.player("Chidi")
@@ -305,6 +330,8 @@ ANSWERS = {
     moderation_decisions.AnsweredCheckShown: moderation_models.AnsweredCheck,
     moderation_decisions.PossibleDecision: moderation_models.PossibleDecision,
     moderation_bans.BanShown: player_models.Ban,
+    moderation_merges.MergeOfPlayer: player_models.Merge,
+    identity_answers.IdentityShown: player_models.Identity,
     moderation_renames.RenameShown: player_models.Rename,
     moderation_players.PlayerProfile: player_models.Profile,
     moderation_players.PlayerNamed: player_models.NamedPlayer,

@@ -43,7 +43,18 @@ from .moderation_models import (
 )
 from .moderator import ModeratorClient
 from .offline_queue import OfflineQueue
-from .player_models import Ban, Invitation, NamedPlayer, Person, PlayedSubmission, Profile, Rename, WhoAmI
+from .player_models import (
+    Ban,
+    Identity,
+    Invitation,
+    Merge,
+    NamedPlayer,
+    Person,
+    PlayedSubmission,
+    Profile,
+    Rename,
+    WhoAmI,
+)
 from .queue_entries import Flushed, QueueEntry, QueueOutcome
 from .recording import Recorder, encode_recording, recording_digest
 from .server import ServerClient
@@ -83,7 +94,9 @@ __all__ = [
     "HttpAnswer",
     "HttpRequest",
     "HttpStream",
+    "Identity",
     "Invitation",
+    "Merge",
     "ModeratorClient",
     "NamedPlayer",
     "OfflineQueue",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 from .connection import segment
+from .documents import page_of
 from .moderator_requests import ModeratorRequests, Time, sent
-from .player_models import Ban, NamedPlayer, PlayedSubmission, Profile, Rename
+from .player_models import Ban, Identity, Merge, NamedPlayer, PlayedSubmission, Profile, Rename
 
 
 class PlayerModeration(ModeratorRequests):
@@ -68,6 +69,27 @@ class PlayerModeration(ModeratorRequests):
         return Rename.from_json(
             await self._write("POST", f"{_player_path(player)}/rename/undo", {"was": was})
         )
+
+    async def identities(self, player: str) -> list[Identity]:
+        """Return by what a player can sign in, the oldest first."""
+        answer = await self._read(f"{_player_path(player)}/identities")
+        return page_of(Identity, "identities", answer)[0]
+
+    async def unlink(self, player: str, identity: str) -> list[Identity]:
+        """Take an identity from a player, end all their tokens, and return those that are left.
+
+        Raises ScoregateError, `not-found`, if the player has none of this id, also if it was taken before.
+        """
+        answer = await self._write("DELETE", f"{_player_path(player)}/identities/{segment(identity)}")
+        return page_of(Identity, "identities", answer)[0]
+
+    async def merges(self, player: str) -> list[Merge]:
+        """Return the newest merges of a player into others, and of others into the player."""
+        return page_of(Merge, "merges", await self._read(f"{_player_path(player)}/merges"))[0]
+
+    async def undo_merge(self, player: str, merge: str) -> Merge:
+        """Undo a merge of a player by its id. What the source played counts for the source again."""
+        return Merge.from_json(await self._write("DELETE", f"{_player_path(player)}/merges/{segment(merge)}"))
 
 
 def _player_path(player: str) -> str:

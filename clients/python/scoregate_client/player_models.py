@@ -86,6 +86,33 @@ class Rename(Document):
 
 
 @dataclass(frozen=True, slots=True)
+class Identity(Document):
+    """Something by which a player can sign in."""
+
+    identity: str
+    provider: str
+    added_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Merge(Document):
+    """A merge of the player `source` into `target`, who asked for it, and who undid it when, if anybody did.
+
+    `moved` is how many runs have moved there, or back; `is_done` is false while others follow.
+    """
+
+    merge: str
+    source: str
+    target: str
+    by: str
+    began_at: str
+    undone_by: str | None
+    undone_at: str | None
+    moved: int
+    is_done: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Profile(Document):
     """A player, as far as the moderator's boards reach.
 

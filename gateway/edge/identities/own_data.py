@@ -71,6 +71,8 @@ async def part_player(request: web.Request) -> web.Response:
     except StateConflict as refusal:
         raise Problem(ProblemType.STATE_CONFLICT, str(refusal)) from None
     assert outcome is not None
+    if outcome.is_new:
+        _log.info(Event.PLAYERS_PARTED, player=merge.source, by="player", merge=merge.merge_id)
     return await _followed(edge, outcome.merge, is_new=outcome.is_new)
 
 

@@ -10,22 +10,20 @@ from gateway.edge.http.responses import json_response
 from gateway.edge.identities.recovery_codes import new_recovery_code
 from gateway.edge.identities.signing_in import act_of, recovery_identity, stored_or_refused
 from gateway.edge.players.friends import charge_profile
+from gateway.edge.players.linked_identities import identities_shown
 from gateway.edge.problems import Problem, ProblemType
-from gateway.edge.wire.identity_answers import IdentityList, IdentityShown, RecoveryCode
+from gateway.edge.wire.identity_answers import RecoveryCode
 from gateway.ledger.players import identities as stored
-from gateway.ledger.players.identities import Identity, OwnIdentity
+from gateway.ledger.players.identities import Identity
 from gateway.ledger.reads import ReadKind
-from gateway.runtime.clock import rfc3339
 from policies.errors import LastWayIn
 
 
 async def list_identities(request: web.Request) -> web.Response:
     """Return by what the bearer can sign in, the oldest first."""
     edge, player = request.app[EDGE], (await player_of(request)).subject
-    own = await edge.ledger.read(stored.identities_of(player), ReadKind.PLAYERS)
-    shown = [_shown(each) for each in own]
     headers = {"Cache-Control": "private, no-store"}
-    return json_response(IdentityList(player=player, identities=shown), headers=headers)
+    return json_response(await identities_shown(edge, player), headers=headers)
 
 
 async def unlink_identity(request: web.Request) -> web.Response:
@@ -57,8 +55,3 @@ async def make_recovery_code(request: web.Request) -> web.Response:
     await stored_or_refused(edge, while_good(bearer, replacing))
     answer = RecoveryCode(player=player, recovery_code=code)
     return json_response(answer, status=201, headers={"Cache-Control": "no-store"})
-
-
-def _shown(identity: OwnIdentity) -> IdentityShown:
-    added_at = rfc3339(identity.added_at_ms)
-    return IdentityShown(identity=identity.shown_id, provider=identity.provider, added_at=added_at)

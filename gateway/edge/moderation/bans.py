@@ -47,7 +47,7 @@ async def ban_player(request: web.Request) -> web.Response:
     refuse_own(moderator, player)
     await _check_scope(edge, new)
     ban = _ban_of(edge, moderator, player, scope, new)
-    await _refuse_own_boards(edge, moderator, ban)
+    await refuse_own_boards(edge, moderator, ban.scope)
     stored = await edge.ledger.read(bans.ban(ban.ban_id), ReadKind.MODERATION)
     if stored is None and ban.until_ms is not None and ban.until_ms <= ban.began_at_ms:
         raise Problem(ProblemType.SCHEMA_VIOLATION, "until: is not in the future")
@@ -68,7 +68,7 @@ async def lift_ban(request: web.Request) -> web.Response:
         raise Problem(ProblemType.NOT_FOUND, "there is no such ban of the player")
     await moderator_of(request, Ability.OVERRULE, ban.scope or EVERYWHERE)
     refuse_own(moderator, player)
-    await _refuse_own_boards(edge, moderator, ban)
+    await refuse_own_boards(edge, moderator, ban.scope)
     by = f"moderator:{moderator.name}"
     outcome = await edge.ledger.write(lift(ban_id, by=by, now_ms=edge.clock()))
     if outcome.is_new:
@@ -95,16 +95,23 @@ def refuse_own(moderator: Moderator, player: str) -> None:
         raise Problem(ProblemType.SELF_APPROVAL, "you cannot decide on your own player")
 
 
-async def _refuse_own_boards(edge: Edge, moderator: Moderator, ban: Ban) -> None:
-    """Raise `self-approval` for a ban on a board on which a player of the moderator's own has a stake.
+async def refuse_own_players(edge: Edge, moderator: Moderator, *players: str) -> None:
+    """Raise `self-approval` if a player is the moderator's own, or one into whom their own was merged."""
+    own = await edge.ledger.read(with_targets({moderator.name, *moderator.players}), ReadKind.MODERATION)
+    if not {*own}.isdisjoint(players):
+        raise Problem(ProblemType.SELF_APPROVAL, "you cannot decide on your own player")
 
-    Bans decide who stands there, too; a policy may allow that.
+
+async def refuse_own_boards(edge: Edge, moderator: Moderator, scope: str) -> None:
+    """Raise `self-approval` in a scope of bans in which a player of the moderator's own has a stake.
+
+    Who is banned, or parted from another, decides who stands there, too; a policy may allow that.
     """
     own = with_targets({moderator.name, *moderator.players})
     own_players = await edge.ledger.read(own, ReadKind.MODERATION)
-    board = await edge.catalogue.board(ban.scope)
+    board = await edge.catalogue.board(scope)
     if board is None:
-        is_own = await _has_score_in_scope(edge, own_players, ban)
+        is_own = await _has_score_in_scope(edge, own_players, scope)
     else:
         stake = has_stake(board, own_players, now_ms=edge.clock())
         is_own = _forbids(board) and await edge.ledger.read(stake, ReadKind.MODERATION)
@@ -113,19 +120,27 @@ async def _refuse_own_boards(edge: Edge, moderator: Moderator, ban: Ban) -> None
         raise Problem(ProblemType.SELF_APPROVAL, detail)
 
 
-async def _has_score_in_scope(edge: Edge, players: Sequence[str], ban: Ban) -> bool:
+async def _has_score_in_scope(edge: Edge, players: Sequence[str], scope: str) -> bool:
     """Return whether one of these has a score on a board in scope where that forbids to decide.
 
     A score that only a ban takes away is one. Who stands on a rollup has one on its family.
     """
     for player, lifted_at_ms in product(players, (None, 0)):
-        counting = replace(ban, player=player, lifted_at_ms=lifted_at_ms, seen_seq=0)
+        counting = _ban_of_nobody(player, scope, lifted_at_ms)
         while page := await edge.ledger.read(bans.next_to_follow(counting), ReadKind.MODERATION):
             boards = await edge.catalogue.boards({name for _, name in page})
             if any(map(_forbids, boards.values())):
                 return True
             counting = replace(counting, seen_seq=page[-1][0])
     return False
+
+
+def _ban_of_nobody(player: str, scope: str, lifted_at_ms: int | None) -> Ban:
+    """Return a ban by which the ledger finds a player's scores: those that it takes, or would give back."""
+    return Ban(
+        "", player, scope, is_shadow=False, code="", note="", message="", actor="", began_at_ms=0,
+        until_ms=None, lifted_at_ms=lifted_at_ms,
+    )  # fmt: skip
 
 
 def _forbids(board: Board) -> bool:
