@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
@@ -59,13 +58,18 @@ def import_scores(
         bool, typer.Option("--dry-run", help="Say what would be refused, and write nothing.")
     ] = False,
 ) -> None:
-    """Write another leaderboard to a board as a trusted server, and go on where an earlier run ended."""
+    """Write another leaderboard to a board as a trusted server, and go on where an earlier run ended.
+
+    Status 1 if a row is refused.
+    """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from scoregate_client import ScoregateError, SyncServerClient
 
     from scoregate.imports.csv_rows import Columns
     from scoregate.signing_keys import read_key_file
 
+    if not re.fullmatch(r"[A-Za-z0-9._-]+", board):  # it is part of the names of files
+        raise SettingsError(f"--board: expected the name of a board, not {board!r}")
     private = read_key_file(key_file).key
     if not isinstance(private, Ed25519PrivateKey):
         raise SettingsError(f"{key_file}: expected the private key of a server (Ed25519, PEM)")
@@ -123,9 +127,9 @@ def _check(server: SyncServerClient, board: str, source: ImportSource) -> None:
     """Say which rows the gateway would refuse."""
     from scoregate_client import ScoregateError
 
-    from scoregate.imports.imported_rows import Row, check_rows, rows_of
+    from scoregate.imports.imported_rows import Write, check_rows, refusal, rows_of
 
-    def errors_of(batch: Sequence[Row]) -> Sequence[dict[str, Any]]:
+    def errors_of(batch: Sequence[Write]) -> Sequence[dict[str, Any]]:
         try:
             server.write_batch(board, batch)
         except ScoregateError as error:
@@ -139,8 +143,10 @@ def _check(server: SyncServerClient, board: str, source: ImportSource) -> None:
         count = number
         if reason is not None:
             refused += 1
-            typer.echo(json.dumps({"row": number, "player": row["player"], "reason": reason}))
+            typer.echo(refusal(number, row, reason))
     typer.echo(f"{count} rows can be read, {refused} would be refused; nothing was written")
+    if refused:
+        raise typer.Exit(1)
 
 
 def _import(server: SyncServerClient, board: str, source: ImportSource, what: Sequence[str | bytes]) -> None:
@@ -158,3 +164,5 @@ def _import(server: SyncServerClient, board: str, source: ImportSource, what: Se
         )
     where = f", see {refusals}" if imported.refused else ""
     typer.echo(f"{imported.written} written, {imported.refused} refused{where}")
+    if imported.refused:
+        raise typer.Exit(1)

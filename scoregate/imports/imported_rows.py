@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -11,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from policies.errors import SettingsError
-from scoregate.imports.imported_score import ImportedScore
+from scoregate.imports.imported_score import LONGEST_TEXT, ImportedScore
 
 BATCH: Final = 500
 BEGINNING: Final = 1 << 16
@@ -20,14 +22,22 @@ BEGINNING: Final = 1 << 16
 _FIRST_AT: Final = datetime(2000, 1, 1, tzinfo=UTC)
 """The time of the first of equal scores, if they have none."""
 
-_LONGEST: Final = 100
-"""Characters of a text that are sent; no player's id and no time has as many."""
+_UNSENDABLE: Final = re.compile(r"[^ -~]")
 
 _NEVER: Final = {"action": "write", "operation": "import-dry-run", "player": "nobody", "score": 0}
 _NEVER_AT: Final = "9999-12-31T00:00:00Z"
 
-Row = dict[str, Any]
-WriteEach = Callable[[Sequence[Row]], list[dict[str, Any]]]
+Write = dict[str, Any]
+WriteEach = Callable[[Sequence[Write]], list[dict[str, Any]]]
+
+
+class Row(NamedTuple):
+    """A row of the source: the write that it becomes, unless it has a fault of its own."""
+
+    write: Write
+    player: str
+    place: str | None
+    fault: str | None
 
 
 class Imported(NamedTuple):
@@ -38,27 +48,36 @@ class Imported(NamedTuple):
 
 
 def rows_of(scores: Iterable[ImportedScore]) -> Iterator[Row]:
-    """Yield the write of each score: those without a time get one, a millisecond later for each turn."""
+    """Yield the row of each score: those without a time get one, a millisecond later for each turn."""
     for number, imported in enumerate(scores):
-        yield _write(number, imported)
+        player = imported.player[:LONGEST_TEXT]
+        yield Row(_write(number, imported), player, imported.place, imported.fault)
 
 
-def _write(number: int, imported: ImportedScore) -> Row:
+def refusal(number: int, row: Row, reason: str) -> str:
+    """Return the line that says of a row, which is counted from 1, why it is refused."""
+    place = {"place": row.place} if row.place else {}
+    return json.dumps({"row": number, **place, "player": row.player, "reason": reason})
+
+
+def _write(number: int, imported: ImportedScore) -> Write:
     """Return a write whose operation id follows from all that it says, so that it happens once.
 
-    Texts that are too long for any row are cut, so that the gateway refuses the row and not the request.
+    Texts that no row may have are cut, and have question marks for what is not printed in ASCII, so that the
+    gateway refuses the row and not the request.
     """
-    player, score, turn, achieved_at, stats = imported
+    player, score, turn, achieved_at, stats, *_ = imported
     at = _FIRST_AT + timedelta(milliseconds=turn)
     achieved_at = at.isoformat(timespec="milliseconds") if achieved_at is None else achieved_at
     content = json.dumps([number, player, score, achieved_at, *([stats] if stats else [])])
     operation = "import-" + sha256(content.encode()).hexdigest()[:40]
-    entry = {"operation": operation, "player": _cut(player), "score": score, "achieved_at": _cut(achieved_at)}
-    return {"action": "write"} | entry | ({"stats": dict(stats)} if stats else {})
+    entry = {"player": _sendable(player), "score": _sendable(score), "achieved_at": _sendable(achieved_at)}
+    others = {"stats": {name: _sendable(value) for name, value in stats.items()}} if stats else {}
+    return {"action": "write", "operation": operation} | entry | others
 
 
-def _cut(text: str) -> str:
-    return text[:_LONGEST].encode(errors="replace").decode()
+def _sendable(value: object) -> object:
+    return _UNSENDABLE.sub("?", value[:LONGEST_TEXT]) if isinstance(value, str) else value
 
 
 class Checkpoint:
@@ -69,14 +88,17 @@ class Checkpoint:
         parts = [part if isinstance(part, bytes) else part.encode() for part in what]
         self._of = sha256(b"".join(sha256(part).digest() for part in parts)).hexdigest()
 
-    def done(self) -> int:
-        """Return the number of rows that are done. Raises SettingsError if the file is of another import."""
+    def load(self) -> tuple[int, int]:
+        """Return the number of rows that are done, and the bytes of their refusals.
+
+        Raises SettingsError if the file is of another import.
+        """
         if not self._path.exists():
-            return 0
+            return 0, 0
         try:
             kept = json.loads(self._path.read_text())
             if kept["of"] == self._of:
-                return int(kept["done"])
+                return int(kept["done"]), int(kept["refusals"])
         except (ValueError, KeyError, TypeError):
             pass
         raise SettingsError(
@@ -84,10 +106,14 @@ class Checkpoint:
             "rows that were written already change nothing"
         )
 
-    def keep(self, done: int) -> None:
-        """Write the number of rows that are done."""
+    def keep(self, done: int, refusals: int) -> None:
+        """Write the number of rows that are done, and the bytes of their refusals."""
         unready = self._path.with_name(f"{self._path.name}.unready")
-        unready.write_text(json.dumps({"of": self._of, "done": done}))
+        unready.unlink(missing_ok=True)
+        with unready.open("x", encoding="utf-8") as file:
+            json.dump({"of": self._of, "done": done, "refusals": refusals}, file)
+            file.flush()
+            os.fsync(file.fileno())
         unready.replace(self._path)
 
 
@@ -98,37 +124,67 @@ def import_rows(
     refusals: Path,
     advance: Callable[[int], None],
 ) -> Imported:
-    """Write rows from the checkpoint on, which follows after each batch; refused ones go to a file."""
-    done = checkpoint.done()
-    remaining, written, refused = islice(iter(rows), done, None), 0, 0
+    """Write rows from the checkpoint on, which follows after each batch; refused ones go to a file.
+
+    Raises SettingsError if there are fewer rows than were done before, and OSError if `refusals` cannot be
+    written, or is a link.
+    """
+    done, said = checkpoint.load()
+    remaining, written, refused = iter(rows), 0, 0
+    if done > sum(1 for _ in islice(remaining, done)):
+        raise SettingsError(f"{done} rows were imported before, and the source has fewer now")
     advance(done)
-    with refusals.open("a", encoding="utf-8") as file:
+    with open(refusals, "ab", opener=_not_by_a_link) as file:
+        file.truncate(min(said, file.tell()))  # what was said of a batch that was not done
+        file.seek(0, os.SEEK_END)
         while batch := list(islice(remaining, BATCH)):
-            for number, (row, outcome) in enumerate(zip(batch, write_each(batch), strict=True), done + 1):
-                if outcome["status"] == "done":
+            for number, (row, reason) in enumerate(_refused(batch, write_each), done + 1):
+                if reason is None:
                     written += 1
                     continue
                 refused += 1
-                reason = outcome["problem"].get("detail") or outcome["problem"].get("title")
-                file.write(json.dumps({"row": number, "player": row["player"], "reason": reason}) + "\n")
+                file.write(refusal(number, row, reason).encode() + b"\n")
             file.flush()
+            os.fsync(file.fileno())
             done += len(batch)
-            checkpoint.keep(done)
+            checkpoint.keep(done, file.tell())
             advance(len(batch))
     return Imported(written, refused)
 
 
+def _not_by_a_link(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+
+
+def _refused(batch: Sequence[Row], write_each: WriteEach) -> Iterator[tuple[Row, str | None]]:
+    """Write a batch, and yield each row with the reason for which it is refused, None if it is written."""
+    writes = [row.write for row in batch if row.fault is None]
+    outcomes = iter(write_each(writes) if writes else ())
+    for row in batch:
+        if row.fault is not None:
+            yield row, row.fault
+            continue
+        outcome = next(outcomes)
+        if outcome["status"] == "done":
+            yield row, None
+            continue
+        problem = outcome["problem"]
+        yield row, problem.get("detail") or problem.get("title") or "refused"
+
+
 def check_rows(
-    rows: Iterable[Row], errors_of: Callable[[Sequence[Row]], Sequence[dict[str, Any]]]
+    rows: Iterable[Row], errors_of: Callable[[Sequence[Write]], Sequence[dict[str, Any]]]
 ) -> Iterator[tuple[int, Row, str | None]]:
-    """Yield each row with its number and what the gateway would refuse it for, None for nothing.
+    """Yield each row with its number and what it would be refused for, None for nothing.
 
     The rows are sent as batches, all or none, with an operation that is always refused: one in the future.
     """
     remaining, done = iter(rows), 0
+    impossible = _NEVER | {"achieved_at": _NEVER_AT}
     while batch := list(islice(remaining, BATCH // 2)):
-        impossible = _NEVER | {"achieved_at": _NEVER_AT}
-        reasons = {each["index"]: each["detail"] for each in errors_of([*batch, impossible])}
+        sent = [number for number, row in enumerate(batch) if row.fault is None]
+        errors = errors_of([*(batch[number].write for number in sent), impossible])
+        reasons = {sent[each["index"]]: each["detail"] for each in errors if each["index"] < len(sent)}
         for number, row in enumerate(batch):
-            yield done + number + 1, row, reasons.get(number)
+            yield done + number + 1, row, row.fault or reasons.get(number)
         done += len(batch)

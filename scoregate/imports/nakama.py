@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from scoregate.imports.imported_score import ImportedScore, whole_or_text
+from scoregate.imports.imported_score import ImportedScore, text_of, whole_or_text
 from scoregate.imports.json_records import Record, scores_of_json
 
 _BESIDE: Final = frozenset({"owner_records", "next_cursor", "prev_cursor", "rank_count"})
@@ -20,7 +20,11 @@ def scores_of_nakama(path: Path) -> Iterator[ImportedScore]:
 
 def _imported(record: Record, number: int) -> ImportedScore:
     """Return the score of a record, in which zeros are left out and 64-bit numbers are text."""
-    subscore = whole_or_text(record.get("subscore", 0))
+    score, subscore = _number(record, "score"), _number(record, "subscore")
     stats = {"subscore": subscore} if subscore else {}
-    score = whole_or_text(record.get("score", 0))
-    return ImportedScore(str(record["owner_id"]), score, number, str(record["update_time"]), stats)
+    return ImportedScore(text_of(record["owner_id"]), score, number, text_of(record["update_time"]), stats)
+
+
+def _number(record: Record, name: str) -> object:
+    value = record.get(name)
+    return 0 if value is None else whole_or_text(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from scoregate.imports.imported_score import ImportedScore, turn_of, whole_or_text
+from scoregate.imports.imported_score import ImportedScore, text_of, turn_of, whole_or_text
 from scoregate.imports.json_records import Record, scores_of_json
 
 
@@ -16,4 +16,4 @@ def scores_of_playfab(path: Path) -> Iterator[ImportedScore]:
 
 def _imported(record: Record, _number: int) -> ImportedScore:
     turn = turn_of(record["Position"])
-    return ImportedScore(str(record["PlayFabId"]), whole_or_text(record["StatValue"]), turn)
+    return ImportedScore(text_of(record["PlayFabId"]), whole_or_text(record["StatValue"]), turn)

@@ -16,19 +16,18 @@ from typing import Any
 import fakeredis
 import pytest
 import redis
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from policies.errors import SettingsError
-from scoregate.commands.imports import ImportFormat, import_scores
+from scoregate.commands.imports import ImportFormat
 from scoregate.imports import json_records
 from scoregate.imports.imported_score import whole_or_text
 from scoregate.imports.nakama import scores_of_nakama
 from scoregate.imports.playfab import scores_of_playfab
 from scoregate.imports.redis_copy import copy_sorted_set, scores_of_copy
 from scoregate.imports.steam import scores_of_steam
-from tests.support.attack import registered
 from tests.support.game import ROOT
 from tests.support.harness import Harness
+from tests.support.importing import import_into, key_of, listed
 
 PAGE = ROOT / "docs" / "how-to" / "move-your-leaderboards.md"
 
@@ -69,17 +68,6 @@ def appears(file: Path) -> None:
         time.sleep(0.005)
 
 
-async def key_of(harness: Harness, folder: Path) -> Path:
-    private, key = await registered(harness), folder / "key.pem"
-    key.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    return key
-
-
-async def listed(harness: Harness) -> list[tuple[str, int]]:
-    answer = await harness.get("/v1/boards/arcade/entries")
-    return [(each["player"], each["score"]) for each in answer.body["entries"]]
-
-
 async def test_exports_come_onto_a_board_once_with_their_ties(
     harness: Harness, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -92,15 +80,16 @@ async def test_exports_come_onto_a_board_once_with_their_ties(
         text = text.replace('"ada"', f'"{name}-ada"').replace('"nil"', '"not:a:player"')
         (tmp_path / f"{name}.json").write_text(text)
         how: dict[str, Any] = {"from_": ImportFormat(name)}
-        args = (import_scores, str(tmp_path / f"{name}.json"), "arcade", harness.url, key, "eu-1")
+        args = (harness, tmp_path / f"{name}.json", key)
         before = await harness.rows()
-        await asyncio.to_thread(*args, **how, dry_run=True)
+        assert 1 == await import_into(*args, **how, dry_run=True)
         assert before == await harness.rows()
         said = capsys.readouterr().out
         assert '"player": "not:a:player", "reason": "player: ' in said
+        assert ", record " in said
         assert "4 rows can be read, 1 would be refused; nothing was written" in said
         for _ in range(2):
-            await asyncio.to_thread(*args, **how)
+            assert 1 == await import_into(*args, **how)
             (tmp_path / f"{name}.json.arcade.imported").unlink()
         assert 2 == capsys.readouterr().out.count("\n3 written, 1 refused, see ")
         mine = [player for player, _ in await listed(harness) if player.startswith(name)]
@@ -116,11 +105,11 @@ async def test_a_sorted_set_comes_onto_a_board_as_it_was(
     source.zadd(
         "lb:foo", {"user:ada": 70, "user:zoe": 70, "user:eve": 90, "user:half": 1.5, "user:far": 1e300}
     )
-    monkeypatch.setattr(redis.Redis, "from_url", lambda url: source)
+    monkeypatch.setattr(redis.Redis, "from_url", lambda url, **_: source)
     monkeypatch.chdir(tmp_path)
-    args = ("redis://localhost/0", "arcade", harness.url, await key_of(harness, tmp_path), "eu-1")
-    for _ in range(2):
-        await asyncio.to_thread(import_scores, *args, key="lb:foo", member_prefix="user:")
+    args, how = (harness, "redis://localhost/0", await key_of(harness, tmp_path)), {"member_prefix": "user:"}
+    for status in (1, 0):
+        assert status == await import_into(*args, key="lb:foo", **how)
         source.zadd("lb:foo", {"user:late": 10})
     assert [("eve", 90), ("zoe", 70), ("ada", 70)] == await listed(harness)
     assert "lb_foo.arcade.copy: 5 members" in capsys.readouterr().err
@@ -142,8 +131,7 @@ async def test_an_import_that_is_killed_goes_on_and_each_player_stands_once(
     process.kill()
     assert -signal.SIGKILL == await process.wait()
     assert 500 <= await harness.rows() < 1500
-    args = (import_scores, str(source), "arcade", harness.url, key, "eu-1")
-    await asyncio.to_thread(*args, from_=ImportFormat.STEAM)
+    assert 0 == await import_into(harness, source, key, from_=ImportFormat.STEAM)
     assert 1500 == await harness.rows()
     first = (await listed(harness))[:3]
     assert [("s0", 70), ("s1", 70), ("s2", 70)] == first
@@ -164,7 +152,7 @@ def test_a_copy_has_what_stood_from_beginning_to_end(tmp_path: Path, monkeypatch
         return scan(*args, **options)
 
     monkeypatch.setattr(source, "zscan", changing)
-    monkeypatch.setattr(redis.Redis, "from_url", lambda url: source)
+    monkeypatch.setattr(redis.Redis, "from_url", lambda url, **_: source)
     with pytest.raises(SettingsError, match="cut off"):
         copy_sorted_set("redis://here", "lb", tmp_path / "copy")
     copy_sorted_set("redis://here", "lb", tmp_path / "copy")
@@ -172,7 +160,7 @@ def test_a_copy_has_what_stood_from_beginning_to_end(tmp_path: Path, monkeypatch
     assert [f"p{number:04}" for number in range(3000)] == [each for each in players if each.startswith("p")]
     with pytest.raises(SettingsError, match="of another sorted set"):
         copy_sorted_set("redis://here", "other", tmp_path / "copy")
-    with pytest.raises(SettingsError, match="no sorted set of this name"):
+    with pytest.raises(SettingsError, match="nothing of this name"):
         copy_sorted_set("redis://here", "other", tmp_path / "copy2")
 
 
@@ -218,7 +206,7 @@ async def test_the_examples_of_the_page_come_onto_a_board_as_they_stand(
     harness: Harness, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A copy of each block of the page is a file that is imported by the options beside it."""
-    key, board = await key_of(harness, tmp_path), ("arcade", harness.url)
+    key = await key_of(harness, tmp_path)
     page = PAGE.read_text()
     for name, language in (("A CSV file", "csv"), ("Nakama", "json"), ("PlayFab", "json"), ("Steam", "json")):
         section = page.partition(f"## {name}\n")[2]
@@ -227,7 +215,7 @@ async def test_the_examples_of_the_page_come_onto_a_board_as_they_stand(
         how: dict[str, Any] = (
             {"time_column": "reached"} if language == "csv" else {"from_": ImportFormat(name.lower())}
         )
-        await asyncio.to_thread(import_scores, str(source), *board, key, "eu-1", **how)
+        assert 0 == await import_into(harness, source, key, **how)
     assert ["2 written", *["1 written"] * 3] == re.findall(r"\d+ written", capsys.readouterr().out)
     players = ["ada", "4ec4f126-3f9d-11e7-84ef-b7c182b36521", "10931252888739651331", "76561197960287930"]
     assert dict.fromkeys(players, 1200) | {"eve": 900} == dict(await listed(harness))

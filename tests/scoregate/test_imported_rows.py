@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from policies.errors import SettingsError
-from scoregate.commands.imports import import_scores
 from scoregate.imports import imported_rows
 from scoregate.imports.csv_rows import Columns, scores_of_csv
-from scoregate.imports.imported_rows import Checkpoint, import_rows, rows_of
-from tests.support.attack import registered
+from scoregate.imports.imported_rows import Checkpoint, Row, import_rows, rows_of
 from tests.support.harness import Harness
+from tests.support.importing import import_into, key_of
 
 
-def rows(text: str, at: str | None = None) -> list[dict[str, Any]]:
+def rows(text: str, at: str | None = None) -> list[Row]:
     with NamedTemporaryFile("w", suffix=".csv") as file:
         file.write(text)
         file.flush()
@@ -52,32 +49,32 @@ def test_an_import_that_was_cut_off_goes_on_where_it_ended(
     assert sent[1] == sent[2]
     assert (0, 0) == import_rows(listed, write_each, *files, lambda _: None)
     with pytest.raises(SettingsError, match="of another file, gateway"):
-        Checkpoint(tmp_path / "checkpoint", ["there", b"rows"]).done()
-    assert '{"row": 5, "player": "p4", "reason": "too high"}\n' == files[1].read_text()
+        Checkpoint(tmp_path / "checkpoint", ["there", b"rows"]).load()
+    assert '{"row": 5, "place": "line 6", "player": "p4", "reason": "too high"}\n' == files[1].read_text()
 
 
 def test_rows_keep_their_times_or_their_order() -> None:
     """Equal scores rank as they did: by the column of times, or one millisecond after the other."""
     assert ["2019-05-01T00:00:00Z"] == [
-        row["achieved_at"] for row in rows("who,points,at\na,1,2019-05-01T00:00:00Z\n", "at")
+        row.write["achieved_at"] for row in rows("who,points,at\na,1,2019-05-01T00:00:00Z\n", "at")
     ]
     first, second = rows("who,points\na,1\nb,1\n")
-    assert first["achieved_at"] < second["achieved_at"]
+    assert first.write["achieved_at"] < second.write["achieved_at"]
     with pytest.raises(SettingsError, match="points"):
         rows("who\na\n")
 
 
 async def test_the_command_brings_a_file_onto_a_board_once(harness: Harness, tmp_path: Path) -> None:
     """Ties rank as in the file; a bad row is refused by itself; a second run from the start changes nothing."""
-    private = await registered(harness)
-    key, source = tmp_path / "key.pem", tmp_path / "scores.csv"
-    key.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    key, source = await key_of(harness, tmp_path), tmp_path / "scores.csv"
     source.write_text("player,score\nzoe,70\nada,70\nbob,many\neve,90\n")
     for _ in range(2):
-        await asyncio.to_thread(import_scores, str(source), "arcade", harness.url, key, "eu-1")
+        assert 1 == await import_into(harness, source, key)
         (tmp_path / "scores.csv.arcade.imported").unlink()
 
     assert 3 == await harness.rows()
     listed = (await harness.get("/v1/boards/arcade/entries")).body["entries"]
     assert [("eve", 1), ("zoe", 2), ("ada", 3)] == [(each["player"], each["rank"]) for each in listed]
-    assert '"row": 3, "player": "bob"' in (tmp_path / "scores.csv.arcade.refused").read_text()
+    assert (
+        '"row": 3, "place": "line 4", "player": "bob"' in (tmp_path / "scores.csv.arcade.refused").read_text()
+    )

@@ -131,6 +131,10 @@ WRONG: tuple[tuple[str, str], ...] = (
     ("sign", "Missing argument"),
     ("import {file} --board arcade --url http://{closed} --key-file {junk} --key-id eu-1", "{junk}"),
     (
+        "import {file} --board ../a --url http://{closed} --key-file {junk} --key-id a",
+        "--board: expected the name",
+    ),
+    (
         "import {file} --board a --url http://{closed} --key-file {file} --key-id a --from nope",
         "'nope' is not one of",
     ),
