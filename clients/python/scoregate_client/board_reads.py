@@ -54,9 +54,11 @@ class BoardReads(Connection):
         headers = self._bearer() if friends else self._viewer()
         return EntryPage.from_json(await self._get(f"{board_path(board)}/entries", headers, query))
 
-    async def entry(self, board: str, player: str, *, window: str | None = None) -> Entry:
+    async def entry(
+        self, board: str, player: str, *, window: str | None = None, ranks: str | None = None
+    ) -> Entry:
         """Return a player's entry. Raises a `ScoregateError` named `not-found` if there is none."""
-        query = given(window=window)
+        query = given(window=window, ranks=ranks)
         return Entry.from_json(await self._get(_entry_path(board, player), self._viewer(), query))
 
     async def around(
@@ -66,11 +68,12 @@ class BoardReads(Connection):
         *,
         radius: int = 5,
         window: str | None = None,
+        ranks: str | None = None,
         friends: bool = False,
         segment: str | None = None,
     ) -> tuple[Entry, ...]:
         """Return a player's entry and those up to `radius` ranks above and below it."""
-        query = given(window=window, radius=radius, friends=friends, segment=segment)
+        query = given(window=window, radius=radius, ranks=ranks, friends=friends, segment=segment)
         headers = self._bearer() if friends else self._viewer()
         answer = await self._get(f"{_entry_path(board, player)}/around", headers, query)
         return EntryPage.from_json(answer).entries
