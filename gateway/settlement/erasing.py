@@ -81,9 +81,10 @@ def ask(player: str, act: Act, *, grace_ms: int = GRACE_MS) -> Operation[Erasure
         is_open = stored is not None and stored.ended_at_ms is None
         if stored and is_open and (stored.begun_seq is not None or stored.due_at_ms <= due_at_ms):
             return ErasureOutcome(stored, is_new=False)
-        for each in (player, *await merges.sources_in_force(player, count=MERGES_LIMIT)(tx)):
-            await erasures.take_back(tx, each)
-            await erasures.add(tx, Erasure(each, act.actor, act.at_ms, due_at_ms))
+        for each in await _with_sources(tx, player):
+            earlier = await erasures.load_erasure(tx, each)
+            if earlier is None or await erasures.take_back(tx, each):
+                await erasures.add(tx, Erasure(each, act.actor, act.at_ms, due_at_ms))
         asked = await erasures.load_erasure(tx, player)
         assert asked is not None
         return ErasureOutcome(asked, is_new=not is_open)
@@ -95,14 +96,20 @@ def take_back(player: str) -> Operation[bool]:
     """Take back what was asked for, and return whether anything was. Raises StateConflict once begun."""
 
     async def work(tx: Transaction) -> bool:
-        stored = await erasures.load_erasure(tx, player)
-        if stored and stored.begun_seq is not None:
+        together = await _with_sources(tx, player)
+        stored = [each for each in [await erasures.load_erasure(tx, name) for name in together] if each]
+        if any(each.begun_seq is not None for each in stored):
             raise StateConflict("the erasure has begun, which nobody can take back")
-        for each in (player, *await merges.sources_in_force(player, count=MERGES_LIMIT)(tx)):
-            await erasures.take_back(tx, each)
-        return stored is not None
+        for each in stored:
+            await erasures.take_back(tx, each.player)
+        return bool(stored)
 
     return work
+
+
+async def _with_sources(tx: Transaction, player: str) -> list[str]:
+    """Return a player, and those who are merged into them, with whom their data is erased."""
+    return [player, *await merges.sources_in_force(player, count=MERGES_LIMIT)(tx)]
 
 
 def begin(asked: Erasure, *, now_ms: int) -> Operation[TokenEnding | None]:
@@ -162,6 +169,16 @@ class Eraser:
         while await self.step(player, now_ms=now_ms):
             pass
         return await self._ledger.read(erasures.erasure(player), ReadKind.PLAYERS)
+
+    async def finish_all(self, player: str, *, now_ms: int) -> list[Erasure]:
+        """Do all that is due of the erasures of a player and of those who are merged into them."""
+
+        async def together(tx: Transaction) -> list[str]:
+            return await _with_sources(tx, player)
+
+        names = await self._ledger.read(together, ReadKind.PLAYERS)
+        found = [await self.finish(name, now_ms=now_ms) for name in names]
+        return [each for each in found if each]
 
     async def step(self, player: str, *, now_ms: int) -> bool:
         """Do one slice of an erasure, and return whether there may be more now."""

@@ -109,8 +109,11 @@ def player_erase(
     """Erase the data of a player at once, which cannot be taken back. Runs and standings stay."""
     if not is_confirmed:
         typer.confirm(f"Erase the data of {player}, for ever?", abort=True)
-    erasure = finish(_erased(settings_beside(data_dir, is_writing=True), player))
-    typer.echo(f"erased {player}: texts of {erasure.rows_erased} events, and all that told who they are")
+    erased = finish(_erased(settings_beside(data_dir, is_writing=True), player))
+    for each in erased:
+        typer.echo(
+            f"erased {each.player}: texts of {each.rows_erased} events, and all that told who they are"
+        )
 
 
 async def _merged(settings: Settings, source: str, target: str) -> Merge:
@@ -145,14 +148,17 @@ async def _parted(settings: Settings, merge_id: str) -> Merge:
 
 async def _exported(settings: Settings, player: str) -> None:
     from gateway.ledger.privacy.export import export_player
+    from gateway.wiring import catalogue_of
 
     _refuse_impossible(player)
     async with existing_ledger(settings) as ledger:
-        async for line in export_player(ledger, player):
+        boards = tuple(catalogue_of(settings, ledger).of_files)
+        async for line in export_player(ledger, player, boards=boards):
             typer.echo(line, nl=False)
 
 
-async def _erased(settings: Settings, player: str) -> Erasure:
+async def _erased(settings: Settings, player: str) -> list[Erasure]:
+    """Erase a player's data, and that of players who were merged into them."""
     from gateway.ledger.acts import Act
     from gateway.runtime.clock import wall_clock
     from gateway.settlement.erasing import Eraser, ask
@@ -163,9 +169,7 @@ async def _erased(settings: Settings, player: str) -> Erasure:
         now_ms = wall_clock()
         await _refuse_unknown(ledger, player)
         await ledger.write(ask(player, Act(actor_here(), now_ms), grace_ms=0))
-        erasure = await Eraser(ledger, index, catalogue).finish(player, now_ms=now_ms)
-        assert erasure is not None
-        return erasure
+        return await Eraser(ledger, index, catalogue).finish_all(player, now_ms=now_ms)
 
 
 @asynccontextmanager

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
+from gateway.edge.identities import own_data
 from gateway.edge.identities.identity_parts import EXPORT_RATE
+from tests.attacks.test_bans import a_held_run, approve, ban, stands
+from tests.support.attack import CLAIM
 from tests.support.harness import Answer, Harness, Request
 
 CONFLICT, FORBIDDEN = (409, "state-conflict"), (401, "token-invalid")
@@ -66,3 +71,32 @@ async def test_a_player_takes_their_data_along_and_has_a_week_to_keep_it(harness
     assert 200 == (await ask(harness, "POST", "/v1/merges", other, token=token)).status
     refused = await ask(harness, "PUT", "/v1/erasure", token)
     assert CONFLICT == (refused.status, refused.problem)
+
+
+async def test_a_shadow_banned_player_finds_no_word_of_it_in_their_copy(harness: Harness):
+    """They stand there where they see themselves, and their merges say nothing of what a ban keeps."""
+    run = await a_held_run(harness)
+    await approve(harness, run)
+    before, _ = [await standings_in_copy(harness, run.token) for _ in range(2)]
+    assert 201 == (await ban(harness, run.player, shadow=True, message="")).status
+    assert [] == await stands(harness)
+    assert before == await standings_in_copy(harness, run.token)
+    assert [("sprint", CLAIM["score"])] == before
+
+
+async def standings_in_copy(harness: Harness, token: str) -> list[tuple[str, int]]:
+    lines = [json.loads(line) for line in (await ask(harness, "GET", "/v1/export", token)).raw.splitlines()]
+    assert None is lines[-1]["next"]
+    return [(line["board"], line["score"]) for line in lines if line.get("table") == "standings"]
+
+
+async def test_a_copy_goes_on_where_the_last_one_ended(harness: Harness, monkeypatch: pytest.MonkeyPatch):
+    """Each part is charged; another number than those of events is refused."""
+    monkeypatch.setattr(own_data, "EXPORT_RUNS", 1)
+    run = await a_held_run(harness)
+    first = await ask(harness, "GET", "/v1/export", run.token)
+    after = json.loads(first.raw.splitlines()[-1])["next"]
+    rest = (await ask(harness, "GET", f"/v1/export?after={after}", run.token)).raw.splitlines()
+    assert ({"table": "", "rows": 0, "next": None}, 2) == (json.loads(rest[-1]), len(rest))
+    refused = await ask(harness, "GET", "/v1/export?after=-1", run.token)
+    assert (422, "schema-violation") == (refused.status, refused.problem)

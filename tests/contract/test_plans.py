@@ -101,6 +101,7 @@ MEANT = {
     "moderation.selections._PROMOTED": ("range sort", LIMITED),
     "judgement.reverification._PROMOTED": ("coarse", LIMITED),
     "submissions.operations._COUNTING": ("sort", OF_ONE),
+    "privacy.export._ON_BOARD": ("coarse", "the windows of one board, of each of them the first standing"),
     "queries._FOUND_BY_REPLAY": ("sort", OF_ONE),
     "queries._KEYS": ("scan", OPERATORS),
     "queries._COUNTING_OF": ("range", "an operator revokes a key, once: " + SPAN),

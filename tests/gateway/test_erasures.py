@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,10 +16,12 @@ from gateway.ledger import queries
 from gateway.ledger.acts import Act
 from gateway.ledger.moderation.renames import rename
 from gateway.ledger.players.friends import follow
+from gateway.ledger.players.joins import put_join
 from gateway.ledger.players.memberships import change_membership
 from gateway.ledger.players.merges import Merge
+from gateway.ledger.privacy import export
 from gateway.ledger.privacy.erasures import Erasure, erasure
-from gateway.ledger.privacy.export import export_player
+from gateway.ledger.privacy.export import export_own, export_player
 from gateway.ledger.seals.audit import audit
 from gateway.ledger.seals.chain import event_rows
 from gateway.ledger.seals.leaves import entry_of
@@ -27,6 +31,7 @@ from gateway.runtime.settings import Settings
 from gateway.settlement import erasing
 from gateway.settlement.bans import begin
 from gateway.settlement.erasing import GRACE_MS, LATE_MS, Eraser, ask, take_back
+from gateway.settlement.merges import MERGES_LIMIT, undo
 from gateway.settlement.merges import begin as merge
 from gateway.settlement.settle import Decision, _decide_all
 from gateway.steward.seals.sealing import Sealer, seal_key_of
@@ -275,9 +280,24 @@ def test_whom_a_merge_made_a_player_follow_is_erased_with_either_of_the_two():
     assert [("ada", "[]"), ("eve", '["bob"]')] == game.books.rows(remembered)
 
 
-def lines_of(game: Merged, **options: Any) -> list[dict[str, Any]]:
+def lines_of(game: Merged, player: str = "ada", **options: Any) -> list[dict[str, Any]]:
     async def read() -> list[dict[str, Any]]:
-        return [json.loads(line) async for line in export_player(game, "ada", **options)]  # type: ignore[arg-type]
+        return [json.loads(line) async for line in export_player(game, player, **options)]  # type: ignore[arg-type]
+
+    return asyncio.run(read())
+
+
+def own_of(game: Merged, player: str = "ada", **bounds: Any) -> list[dict[str, Any]]:
+    """A player's own copy, which tells of each board that it was asked for."""
+
+    async def standings(boards: Sequence[str]) -> AsyncIterator[Mapping[str, Any]]:
+        for board in boards:
+            yield {"board": board}
+
+    async def read() -> list[dict[str, Any]]:
+        how = {"most_runs": 10_000, "most_bytes": 2**20} | bounds
+        copy = export_own(game, player, standings, **how)  # type: ignore[arg-type]
+        return [json.loads(line) async for line in copy]
 
     return asyncio.run(read())
 
@@ -290,7 +310,7 @@ def test_an_export_has_all_that_an_erasure_takes_and_a_players_own_hides_what_fi
     assert len(lines) - 2 == lines[-1]["rows"]
     text = json.dumps(lines)
     assert 9 <= text.count(SECRET)
-    own = lines_of(game, is_for_player=True)
+    own = own_of(game)
     assert not {"bans", "renames", "events"} & {line.get("table") for line in own}
     runs = [line for line in own if line.get("table") == "submissions"]
     assert not any(name in run for run in runs for name in ("findings", "initial_state"))
@@ -298,3 +318,91 @@ def test_an_export_has_all_that_an_erasure_takes_and_a_players_own_hides_what_fi
     assert 1 == sum(SECRET in (run["details"] or "") for run in runs)
     erased(game)
     assert 0 == json.dumps(lines_of(game)).count(SECRET)
+
+
+def runs_in(lines: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [line["submission_id"] for line in lines if line.get("table") == "submissions"]
+
+
+def said(game: Merged, name: str, player: str) -> None:
+    """A run with a text in its details, which counts."""
+    new = new_submission(name, player=player, at_ms=NOON_MS, score=2, recording=None)
+    on_track = new._replace(
+        submission=new.submission._replace(board="track.a"), details=json.dumps({"said": SECRET})
+    )
+    game.books.append([on_track])
+    game.runs[name] = game.tracks["track.a"]
+    game.decide(name, *_turns["verify"])
+
+
+def test_an_export_has_joins_and_standings_and_what_a_merge_moved():
+    """On boards of families and others; a player's own copy has each board once, whoever it counts for."""
+    game = a_game()
+    said(game, "told", "ada")
+    how = {"joins_now": True, "actor": "player:ada", "at_ms": NOON_MS}
+    game.books.do(lambda tx: put_join(tx, "track.a", "ada", **how))
+    lines = lines_of(game, boards=["track.a", "empty"])
+    tables = Counter(line.get("table") for line in lines)
+    assert (1, 1, 2 * tables["standings"] // 2) == (
+        tables["joins"],
+        tables["join_changes"],
+        tables["standings"],
+    )
+    windows = Counter(line["window"] for line in lines if line.get("table") == "standings")
+    assert {2} == set(windows.values())  # by its family, and by its name
+    assert {"ada"} == {line["player"] for line in lines if line.get("table") == "standings"}
+    game.merge("ada", "bob")
+    assert ["told"] == runs_in(lines_of(game)) == runs_in(own_of(game, "bob"))
+    own = own_of(game, "bob")
+    assert ["track.a"] == [line["board"] for line in own if line.get("table") == "standings"]
+    assert not {"seen_seq", "again_ms", "changed_count"} & {key for line in own for key in line}
+
+
+def test_a_players_own_copy_is_bounded_and_goes_on(monkeypatch: pytest.MonkeyPatch):
+    """After so many runs, or bytes, it says where the next one begins, and each run is in one of them."""
+    game = a_game()
+    names = [game.play("track.a", "ada", number, 0) for number in range(7)]
+    whole, copies, after = own_of(game), [], 0
+    assert names == runs_in(whole)
+    monkeypatch.setattr(export, "PAGE", 2)
+    monkeypatch.setattr(export._submissions, "__kwdefaults__", {"count": 2})
+    while after is not None:
+        copies.append(own_of(game, after=after, most_bytes=1))
+        after = copies[-1][-1]["next"]
+    assert names == [name for copy in copies for name in runs_in(copy)]
+    assert [2, 2, 2, 1, 0] == [len(runs_in(copy)) for copy in copies]
+    assert [len(copy) - 2 for copy in copies] == [copy[-1]["rows"] for copy in copies]
+    assert [4, 7] == [len(runs_in(own_of(game, most_runs=most))) for most in (3, 7)]
+
+
+def test_all_who_were_merged_into_a_player_are_erased_with_them():
+    """However many, and by one command; once it has begun of one it is taken back of none, and asked again it is no fault."""
+    game = a_game()
+    sources = [f"p{number}" for number in range(MERGES_LIMIT)]
+    for source in sources:
+        game.books.do(queries.add_player(source, SECRET, now_ms=NOON_MS))
+        game.merge(source, "ada")
+    game.books.do(ask("ada", Act("player:ada", NOON_MS)))
+    eraser = Forgotten(game)
+    asyncio.run(eraser.step("p7", now_ms=LATER))
+    with pytest.raises(StateConflict):
+        game.books.do(take_back("ada"))
+    game.books.do(ask("ada", Act("cli:op", NOON_MS), grace_ms=0))
+    found = asyncio.run(eraser.finish_all("ada", now_ms=DONE))
+    assert {"ada", *sources} == {each.player for each in found}
+    assert all(each.ended_at_ms == DONE for each in found)
+    assert SECRET not in everything(game)
+
+
+@pytest.mark.parametrize(("whose", "left"), [("bob", 1), ("ada", 0)])
+def test_who_was_parted_loses_no_texts_with_whom_they_were_merged_into(whose: str, left: int):
+    """Nor keeps any where their own data is erased while runs have still to move back."""
+    game = a_game()
+    said(game, "told", "ada")
+    merged = game.merge("ada", "bob")
+    game.books.do(undo(merged.merge_id, by="player:bob", now_ms=NOON_MS + 3))
+    game.books.do(ask(whose, Act("cli:op", NOON_MS), grace_ms=0))
+    asyncio.run(Forgotten(game).finish(whose, now_ms=NOON_MS))
+    game.follow(merged)
+    assert ["told"] == runs_in(lines_of(game, "ada"))
+    assert left == json.dumps(lines_of(game, "ada")).count(SECRET)

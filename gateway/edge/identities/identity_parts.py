@@ -26,6 +26,13 @@ EXPORT_RATE: Final = HourlyRate(per_hour=6)
 """Copies of all their data that a player may get: each reads every run and its events."""
 
 
+EXPORT_RUNS: Final = 20_000
+"""Runs of one copy, after which the next request goes on."""
+
+EXPORT_BYTES: Final = 32 * 2**20
+"""Bytes of runs after which a copy ends likewise, with the page that it is at."""
+
+
 class IdentityParts:
     """Digests of identities, the providers that show some, and limits on guesses."""
 

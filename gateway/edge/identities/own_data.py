@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import secrets
-from typing import Final
+from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from aiohttp import web
 
 from gateway.edge.admission.rate_limits import quota_exceeded
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.body import read_body
-from gateway.edge.http.request import parse_body, player_by_token, player_of, while_good
+from gateway.edge.http.request import parse_body, player_by_token, player_of, while_good, whole_number
 from gateway.edge.http.responses import json_response, replay_header
-from gateway.edge.identities.identity_parts import EXPORT_RATE
+from gateway.edge.identities.identity_parts import EXPORT_BYTES, EXPORT_RATE, EXPORT_RUNS
 from gateway.edge.identities.signing_in import act_of
 from gateway.edge.players.friends import charge_profile
 from gateway.edge.problems import Problem, ProblemType
+from gateway.edge.reads.player_standings import BOARDS_LIMIT, entries_on, longest_window
+from gateway.edge.reads.read_budget import charge_page
 from gateway.edge.wire.own_data_answers import ErasureShown, MergeShown, NewMerge
+from gateway.ledger.ledger import Ledger
 from gateway.ledger.players import merges
 from gateway.ledger.players.merges import Merge
+from gateway.ledger.privacy import export
 from gateway.ledger.privacy.erasures import Erasure
-from gateway.ledger.privacy.export import export_player
+from gateway.ledger.privacy.export import FIRST
 from gateway.ledger.reads import ReadKind
+from gateway.ledger.transaction import Operation
 from gateway.runtime.clock import rfc3339
 from gateway.runtime.telemetry import Event, logger
 from gateway.settlement import erasing
@@ -30,6 +37,9 @@ from policies.errors import StateConflict
 
 MERGE_BODY: Final = 8_192
 
+T = TypeVar("T")
+
+_NEWEST: Final = 2**63 - 1
 _PRIVATE: Final = {"Cache-Control": "private, no-store"}
 
 _log = logger()
@@ -77,21 +87,53 @@ async def part_player(request: web.Request) -> web.Response:
 
 
 async def export_own(request: web.Request) -> web.StreamResponse:
-    """Return what the ledger has about the bearer as lines of JSON. The last one says how many there were."""
+    """Return what the ledger has about the bearer as lines of JSON. The last one says how many there were.
+
+    It stops after so many runs, or bytes of them, and says where the next request goes on.
+    """
     edge, player = request.app[EDGE], (await player_of(request)).subject
+    after = whole_number(request, "after", FIRST, FIRST, _NEWEST)
     await charge_profile(request, player)
     wait_ms = await edge.identities.export_wait_ms(player)
     if wait_ms:
         raise quota_exceeded("export", EXPORT_RATE, wait_ms)
     disposition = {"Content-Disposition": 'attachment; filename="player.jsonl"'}
     response = web.StreamResponse(headers={"Content-Type": "application/jsonl", **_PRIVATE, **disposition})
-    lines = export_player(edge.ledger, player, is_for_player=True)
+    standings = partial(_own_standings, request, player)
+    bounds = {"after": after, "most_runs": EXPORT_RUNS, "most_bytes": EXPORT_BYTES}
+    lines = export.export_own(_ReadsOfPlayers(edge.ledger), player, standings, **bounds)
     first = await anext(lines)
     await response.prepare(request)
     await response.write(first)
     async for line in lines:
         await response.write(line)
     return response
+
+
+class _ReadsOfPlayers:
+    """The ledger, as players read it about themselves."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    async def read(self, work: Operation[T], /) -> T:
+        """Return the result of `work`. Raises LedgerUnavailable."""
+        return await self._ledger.read(work, ReadKind.PLAYERS)
+
+
+async def _own_standings(
+    request: web.Request, player: str, boards: Sequence[str]
+) -> AsyncIterator[Mapping[str, Any]]:
+    """Yield where a player stands in the longest windows of boards, as the player sees it, with the ranks."""
+    edge = request.app[EDGE]
+    longest = partial(longest_window, now_ms=edge.clock())
+    charge_page(request)
+    for at in range(0, len(boards), BOARDS_LIMIT):
+        names = boards[at : at + BOARDS_LIMIT]
+        entries, _ = await entries_on(edge, player, names, longest, asked=request)
+        for entry in entries:
+            if entry.standing is not None:
+                yield {"window": entry.window, **entry.standing.model_dump(mode="json")}
 
 
 async def erase_own(request: web.Request) -> web.Response:
@@ -130,7 +172,8 @@ async def _followed(edge: Edge, merge: Merge, *, is_new: bool) -> web.Response:
         began_at=rfc3339(merge.began_at_ms),
         undone_at=None if merge.undone_at_ms is None else rfc3339(merge.undone_at_ms),
         moved=merge.changed_count,
-        is_done=merge.seen_seq is None,
+        # What only a ban keeps from following is told nobody: a player must not notice a shadow ban.
+        is_done=merge.seen_seq is None or merge.again_ms is not None,
     )
     return json_response(shown, headers=_PRIVATE | replay_header(is_replay=not is_new))
 

@@ -16,10 +16,10 @@ from gateway.edge.moderation.bans import bans_shown
 from gateway.edge.moderation.hidden_checks import first_hidden, hidden_checks, shown_as_held
 from gateway.edge.moderation.queue import claim_shown
 from gateway.edge.moderation.renames import renames_shown
-from gateway.edge.moderation.surroundings import decision_shown, longest_window
+from gateway.edge.moderation.surroundings import decision_shown
 from gateway.edge.players.friends import named_player
 from gateway.edge.problems import Problem, ProblemType
-from gateway.edge.reads.player_standings import BOARDS_LIMIT, entries_on
+from gateway.edge.reads.player_standings import BOARDS_LIMIT, entries_on, longest_window
 from gateway.edge.wire.board_answers import PlayerEntry
 from gateway.edge.wire.moderation_players import (
     AddressSharer,

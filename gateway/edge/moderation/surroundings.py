@@ -14,6 +14,7 @@ from gateway.edge.moderation.cases import case_of
 from gateway.edge.moderation.hidden_checks import first_hidden, hidden_checks, shown_as_held
 from gateway.edge.problems import Problem
 from gateway.edge.reads.distribution import histogram_with
+from gateway.edge.reads.player_standings import longest_window
 from gateway.edge.wire.moderation_surroundings import (
     CaseSurroundings,
     EarlierDecision,
@@ -29,12 +30,9 @@ from gateway.ledger.moderation.trail import ACTOR
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.records import StoredSubmission
 from gateway.runtime.clock import rfc3339
-from policies.choices import WindowKind
 from policies.errors import IndexUnavailable
 from policies.loader import Board
-from policies.model import Policy
 from policies.vocabulary import Finding, Reason
-from policies.windows import calendar_of
 
 BINS: Final = 24
 NAMED_LIMIT: Final = 20
@@ -84,12 +82,6 @@ async def read_surroundings(
         others=[SubmissionBeside(**_brief(each)) for each in shown_as_held(found.others, checks)],
         decisions=[decision_shown(decision) for decision in found.decisions],
     )
-
-
-def longest_window(policy: Policy, now_ms: int) -> str:
-    """Return the name of a board's longest window at a time."""
-    kind = WindowKind.ALLTIME if WindowKind.ALLTIME in policy.windows else policy.windows[0]
-    return calendar_of(policy).at(kind, now_ms).name
 
 
 async def _distribution(

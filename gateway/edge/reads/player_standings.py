@@ -58,7 +58,7 @@ from policies.errors import IndexNotWhole, IndexUnavailable
 from policies.loader import Board, Family
 from policies.model import Policy
 from policies.opened_board import BOARD_NAME_LENGTH
-from policies.windows import FOREVER_MS, window_at, window_named
+from policies.windows import FOREVER_MS, calendar_of, window_at, window_named
 
 PAGE_LIMIT: Final = 100
 BOARDS_LIMIT: Final = 100
@@ -198,6 +198,12 @@ async def _as_own_reader(
 
     found = await in_turns(map(seen, places), at_once=INDEXED_AT_ONCE)
     return {place.board.name: each for place, each in zip(places, found, strict=True) if each}
+
+
+def longest_window(policy: Policy, now_ms: int) -> str:
+    """Return the name of a board's longest window at a time."""
+    kind = WindowKind.ALLTIME if WindowKind.ALLTIME in policy.windows else policy.windows[0]
+    return calendar_of(policy).at(kind, now_ms).name
 
 
 def readable_window(policy: Policy, name: str, now_ms: int) -> str | None:

@@ -71,6 +71,9 @@ FILTERED_US: Final = 10_000
 OWN_VIEW_US: Final = 1_000
 """The work of a shadow-banned player's own view of a window: a read of the ledger, and some of the index."""
 
+PAGE_US: Final = 2_000
+"""The work of the ledger for a page of a player's runs, with their events."""
+
 OWN_RUN_US: Final = 0.15
 """The work for each run that an own view reads: 15 ms for a hundred thousand, the most."""
 
@@ -201,6 +204,12 @@ def charge_own_view(request: web.Request, *, folds: int, runs: int) -> None:
     """Have who sent a request pay for views of their own, which took so many folds of so many runs."""
     names, cost_us = client_names(request.app[EDGE], request), folds * OWN_VIEW_US + runs * OWN_RUN_US
     request.app[BUDGET].charge(names, cost_us, player_asking(request))
+
+
+def charge_page(request: web.Request) -> None:
+    """Have who sent a request pay for another page of what it reads from the ledger."""
+    names = client_names(request.app[EDGE], request)
+    request.app[BUDGET].charge(names, PAGE_US, player_asking(request))
 
 
 def declared_us(path: str, request: web.Request) -> int:

@@ -235,11 +235,17 @@ def next_to_follow(merge: Merge) -> Operation[list[Row]]:
 
 
 async def moved_of(tx: Transaction, source: str, *, after: int, count: int) -> list[Row]:
-    """Return (number, board, id) of the next submissions of a player that a merge in force has moved."""
-    merge = (await merges_in_force(tx, [source])).get(source)
-    if merge is None:
-        return []
-    return await tx.rows(_TO_RETURN, source=source, target=merge.target, after=after, count=count)
+    """Return (number, board, id) of the next submissions of a player that count for another one now.
+
+    They were moved by a merge that is in force, or is undone and being followed: nobody merges anew before.
+    """
+    found: list[Row] = []
+    for row in await tx.rows(_OUT_OF, source=source, count=1):
+        merge = Merge(*row)
+        if merge.is_in_force or merge.seen_seq is not None:
+            of_merge = {"source": source, "target": merge.target}
+            found = await tx.rows(_TO_RETURN, **of_merge, after=after, count=count)
+    return found
 
 
 async def move(tx: Transaction, submission_id: str, seq: int, *, to: str, first: str | None) -> None:

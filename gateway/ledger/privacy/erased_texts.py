@@ -13,7 +13,7 @@ import orjson
 from sqlalchemy import bindparam, delete, null, or_, select, text, update
 
 from gateway.ledger.players.friends import raise_version
-from gateway.ledger.players.merges import moved_of
+from gateway.ledger.players.merges import moved_of, sources_in_force
 from gateway.ledger.schema import (
     OF_PLAYER_ALONE,
     bans,
@@ -38,6 +38,9 @@ from policies.vocabulary import Reason
 TEXTS: Final = ("text", "note", "message")
 """Keys, in the details of events, of what people wrote: answers and appeals, notes, messages."""
 
+SOURCES: Final = 1_000
+"""Players who are merged into one, of whom a merge allows fewer."""
+
 NAMES: Final = ("was", "name")
 """Keys, in the detail of a renaming, of the names."""
 
@@ -46,7 +49,7 @@ _RENAMINGS: Final = frozenset({Reason.RENAMED, Reason.RENAME_UNDONE, Reason.NAME
 _e, _s = events.c, submissions.c
 
 _SUBMISSIONS = Query(
-    select(_s.seq, _s.submission_id, _s.board)
+    select(_s.seq, _s.submission_id, _s.board, _s.played_by)
     .where(_s.player == bindparam("player"), _s.seq > bindparam("after"))
     .order_by(_s.seq)
     .limit(bindparam("count"))
@@ -93,25 +96,31 @@ _UNFOLLOW = Query(
 
 
 class LoggedTexts(NamedTuple):
-    """What of the log may have texts of a player: numbers and ids of submissions, and events of their own."""
+    """What of the log may have texts of a player: numbers and ids of submissions, and events of their own.
+
+    With `is_anothers` it is passed over: its player was parted from this one, and it has still to move back.
+    """
 
     seq: int
     submission_id: str
     board: str
     event: Mapping[str, Any] | None = None
+    is_anothers: bool = False
 
 
 async def next_texts(tx: Transaction, player: str, *, after: int, count: int) -> list[LoggedTexts]:
     """Return the next submissions of a player, and events that belong to none, in the order of the log.
 
-    Those that a merge moved are the player's still: it may go on behind what is erased of its target.
+    Those that a merge moved are the player's still: it may go on behind what is erased of its target. Those
+    of whom was parted from the player, and which have still to move back, are not.
     """
     played = await tx.rows(_SUBMISSIONS, player=player, after=after, count=count)
     own = [
         dict(zip(EVENT_COLUMNS, row, strict=True))
         for row in await tx.rows(_OWN_EVENTS, player=player, after=after, count=count)
     ]
-    found = [LoggedTexts(*row) for row in played]
+    theirs = {None, player, *await sources_in_force(player, count=SOURCES)(tx)}
+    found = [LoggedTexts(seq, run, board, None, by not in theirs) for seq, run, board, by in played]
     moved = await moved_of(tx, player, after=after, count=count)
     found += [LoggedTexts(seq, submission_id, board) for seq, board, submission_id in moved]
     found += [LoggedTexts(event["seq"], "", "", event) for event in own]
@@ -130,6 +139,8 @@ async def texts_of(tx: Transaction, found: Sequence[LoggedTexts]) -> list[Kept]:
     """Return what of these has texts, and what is left of each without them."""
     kept: list[Kept] = []
     for each in found:
+        if each.is_anothers:
+            continue
         rows: Sequence[EventRow] = (
             [(each.event, None)] if each.event else await event_rows(each.submission_id)(tx)
         )

@@ -83,6 +83,7 @@ joins = Table(
     required("is_joined", Int64),
     required("actor", Text),
     required("at_ms", Int64),
+    Index("joins_of_player", "player", "board"),
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )

@@ -558,6 +558,7 @@ def upgrade() -> None:
     op.create_index("friends_by_friend", "friends", ["friend", "player"])
     op.create_index("taken_names_of_player", "taken_names", ["player"])
     op.create_index("memberships_of_player", "memberships", ["player", "board"])
+    op.create_index("joins_of_player", "joins", ["player", "board"])
     of_player = text(_OF_PLAYER)
     op.create_index(
         "events_of_player",
