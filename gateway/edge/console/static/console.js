@@ -106,6 +106,8 @@ const onToggle = (event) => {
   if (!(details instanceof HTMLDetailsElement) || !details.open || !details.matches("[data-decision]")) return;
   const chosen = $("input:checked", details);
   if (chosen) askFor(chosen);
+  // The browser tells of an opening late: who is writing by then keeps the keys.
+  if (details.contains(document.activeElement) && isWriting(document.activeElement)) return;
   (chosen ?? $("input[type=radio], textarea", details))?.focus();
 };
 
