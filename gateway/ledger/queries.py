@@ -274,12 +274,16 @@ def add_player(player: str, name: str, *, now_ms: int, is_unique: bool = False) 
 
 async def take_name(tx: Transaction, player: str, name: str) -> None:
     """Let nobody else have a name that looks like this one. Raises NameTaken if another player has."""
-    key = name_key(name)
-    takers = [row[0] for row in await tx.rows(_TAKEN_NAME, name_key=key)]
+    if await may_take_name(tx, player, name):
+        await tx.run(_TAKE_NAME, name_key=name_key(name), player=player)
+
+
+async def may_take_name(tx: Transaction, player: str, name: str) -> bool:
+    """Return whether nobody has a name that looks like this one. Raises NameTaken if another player has."""
+    takers = [row[0] for row in await tx.rows(_TAKEN_NAME, name_key=name_key(name))]
     if takers and takers != [player]:
         raise NameTaken
-    if not takers:
-        await tx.run(_TAKE_NAME, name_key=key, player=player)
+    return not takers
 
 
 def add_server_key(key: ServerKey) -> Operation[None]:

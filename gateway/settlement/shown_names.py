@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from gateway.catalogue.catalogue import Catalogue
 from gateway.index import keys
 from gateway.index.board_index import Index
 from gateway.index.inspection import Inspection
+from gateway.index.lane_stream import answers_of
 from gateway.ledger.index_pages import names_of
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.reads import ReadKind
@@ -18,7 +20,7 @@ from policies.errors import IndexUnavailable
 from policies.loader import Board
 
 AT_ONCE: Final = 16
-"""Boards that are shown the name at once."""
+"""Boards that are given the name at once: only those on which another one of the player is shown."""
 
 IN_FAMILIES: Final = 1_000
 """Most boards of families that are shown the name at once. The steward's comparison reaches the others."""
@@ -38,16 +40,20 @@ async def show_name(ledger: Ledger, index: Index, catalogue: Catalogue, player: 
     if name is None:
         return
     try:
-        await in_turns([_show(index, board, player, name) for board in boards], at_once=AT_ONCE)
+        await _show(index, boards, player, name)
     except IndexUnavailable as error:
         _log.warning(Event.INDEX_DOWN, part="names", error=str(error))
 
 
-async def _show(index: Index, board: Board, player: str, name: str) -> None:
-    for part in index.of(board).shards:
-        if not part.holds(player):
-            continue
-        inspection, key = Inspection(index.client, part.board), keys.names(part.board)
-        [shown] = await inspection.values(key, [player])
-        if shown is not None and shown != name.encode():
-            await inspection.put(key, {player: name})
+async def _show(index: Index, boards: Iterable[Board], player: str, name: str) -> None:
+    """Look for the player's names with one call to each server, and replace those that differ."""
+    parts = {
+        keys.names(part.board): part.board
+        for board in boards
+        for part in index.of(board).shards
+        if part.holds(player)
+    }
+    shown = await answers_of(index.client, {key: ("HGET", key, player) for key in parts})
+    outdated = [key for key, value in shown.items() if value not in {None, name.encode()}]
+    replacing = [Inspection(index.client, parts[key]).put(key, {player: name}) for key in outdated]
+    await in_turns(replacing, at_once=AT_ONCE)

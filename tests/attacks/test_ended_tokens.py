@@ -10,8 +10,11 @@ from gateway.edge.auth import ended_tokens
 from gateway.edge.auth.ended_tokens import EndedTokens
 from gateway.edge.auth.tokens import Bearer, Role
 from gateway.edge.routes import ROUTES, Caller
+from gateway.ledger import queries
 from gateway.ledger.acts import Act
 from gateway.ledger.players.token_endings import end_tokens
+from tests.attacks.test_appeals import by, say
+from tests.attacks.test_bans import a_held_run
 from tests.attacks.test_identities import created, new_key
 from tests.support.attack import registered
 from tests.support.desk import player_of
@@ -128,6 +131,24 @@ async def test_an_edge_that_knows_late_of_an_end_gives_no_way_in_by_an_ended_tok
     ]
     assert [OVER] * 12 == [(answer.status, answer.problem) for answer in asked]
     assert own == (await harness.get("/v1/identities", bearer)).body["identities"]
+
+
+async def test_nobody_appeals_by_a_token_that_was_ended_meanwhile(harness: Harness, monkeypatch):
+    """The transaction that would store what the thief says looks again; a token of after the end is taken."""
+    run = await a_held_run(harness)
+    await by(harness, run, "reject", "mara")
+
+    async def knows_of_none(ended: EndedTokens, bearer: Bearer) -> bool:
+        return False
+
+    with monkeypatch.context() as late:
+        fresh = await ended(harness, run.token)
+        late.setattr(EndedTokens, "has_ended", knows_of_none)
+        answer = await say(harness, run, "appeal", "not me")
+    assert OVER == (answer.status, answer.problem)
+    assert 200 == (await say(harness, run, "appeal", "it was me", fresh)).status
+    history = await harness.edge.ledger.read(queries.history_of(run.id))
+    assert ["it was me"] == [each["detail"]["text"] for each in history if each["reason"] == "appealed"]
 
 
 async def test_the_end_of_one_players_tokens_is_nobody_elses(harness: Harness, monkeypatch):

@@ -339,3 +339,58 @@ def _other_signature(token: str) -> str:
     raw = base64.urlsafe_b64decode(signature + "==")
     s = order - int.from_bytes(raw[32:], "big")
     return f"{head}.{body}.{base64.urlsafe_b64encode(raw[:32] + s.to_bytes(32, 'big')).rstrip(b'=').decode()}"
+
+
+def test_two_issuers_with_the_same_numbers_are_no_one_provider(tmp_path: Path):
+    """Unless the file says that a number is one person to both; the platforms' own issuers are one."""
+    file = tmp_path / "sign-in.yaml"
+    section = {"kind": "jwt", "audience": [AUDIENCE], "keys": "keys.json", "algorithms": ["ES256"]}
+    settings = Settings(data_dir=tmp_path, sign_in_file=file)
+
+    def read(**more: Any) -> Any:
+        file.write_text(json.dumps({"providers": {"studio": section | more}}))
+        return providers_of(settings)
+
+    two = [ISSUER, "https://other.example"]
+    with pytest.raises(SettingsError, match="shared_subjects"):
+        read(issuer=two)
+    assert {"studio"} == read(issuer=two, shared_subjects=True).keys() == read(issuer=[ISSUER]).keys()
+    assert {"studio"} == read(kind="google").keys()
+
+
+async def test_the_same_number_at_two_providers_is_two_players(harness: Harness, tmp_path: Path):
+    """An identity is of its provider: who is number one there is nobody here."""
+    other = TokenRules(("https://other.example",), RULES.audiences, RULES.algorithms, skew_s=30)
+    harness.edge.identities.providers = {"studio": studio(tmp_path), "other": studio(tmp_path, other)}
+    answers = [
+        await sign_in(harness, provider, signed(claims(harness, iss=issuer), KEY, "ES256"))
+        for provider, issuer in (("studio", ISSUER), ("other", "https://other.example"))
+    ]
+    assert [200, 200] == [answer.status for answer in answers]
+    assert answers[0].body["player"] != answers[1].body["player"]
+
+
+async def test_unknown_keys_cost_an_issuer_one_reading_in_ten_seconds(harness: Harness):
+    """However many forged tokens name one; those of a known key are taken meanwhile, and of a new one after that."""
+    asked, now = [], [1_000.0]
+    published, new = [KEY], ec_key("two")
+
+    async def answer(_: web.Request) -> web.Response:
+        asked.append(1)
+        return web.json_response({"keys": [key.as_dict(private=False) for key in published]})
+
+    async with platform(answer) as address:
+        issuer = SignedTokens(RULES, IssuersKeys(address, stale_s=0, monotonic_s=lambda: now[0]))
+        good, late = [signed(claims(harness), key, "ES256") for key in (KEY, new)]
+        now_s = harness.clock() / 1000
+        assert "ada" == (await issuer.show(good, now_s=now_s)).subject
+        forged = [signed(claims(harness), ec_key(f"forged-{number}"), "ES256") for number in range(5)]
+        for number in range(50):
+            now[0] += 0.5
+            with pytest.raises(IdentityRefused):
+                await issuer.show(forged[number % 5], now_s=now_s)
+            assert "ada" == (await issuer.show(good, now_s=now_s)).subject
+        assert 1 + 25 / provider_documents.AGAIN_S >= len(asked) > 1
+        published.append(new)
+        now[0] += provider_documents.AGAIN_S
+        assert "ada" == (await issuer.show(late, now_s=now_s)).subject

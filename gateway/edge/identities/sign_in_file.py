@@ -50,11 +50,15 @@ class _Section(BaseModel):
 
 
 class TokenSection(_Section):
-    """An issuer of signed tokens. Platforms have their issuers, keys and algorithms by themselves."""
+    """An issuer of signed tokens. Platforms have their issuers, keys and algorithms by themselves.
+
+    Several issuers need `shared_subjects`: that a `sub` is the same person to all of them.
+    """
 
     kind: Literal["jwt", "google", "apple", "epic"]
     audience: Words
     issuer: Words | None = None
+    shared_subjects: bool = False
     keys: Place | None = None
     algorithms: Annotated[Words, AfterValidator(_algorithms)] | None = None
     skew_s: Annotated[int, Field(ge=0, le=300)] | None = None
@@ -156,6 +160,11 @@ def _signed_tokens(section: TokenSection, settings: Settings) -> SignedTokens:
     issuers, keys = tuple(section.issuer or issuers), section.keys or keys
     if not (issuers and keys and algorithms):
         raise SettingsError("expected `issuer`, `keys` and `algorithms`")
+    if len(set(section.issuer or ())) > 1 and not section.shared_subjects:
+        raise SettingsError(
+            "`issuer` names several, to whom one `sub` may be different people: name a provider for each, "
+            "or say `shared_subjects: true`"
+        )
     rules = TokenRules(
         issuers,
         tuple(section.audience),

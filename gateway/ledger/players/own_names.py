@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, delete, select, update
 from gateway.ledger.acts import Act, add_event
 from gateway.ledger.name_keys import name_key, search_key
 from gateway.ledger.players.player_names import name_of_player
-from gateway.ledger.queries import take_name
+from gateway.ledger.queries import may_take_name, take_name
 from gateway.ledger.schema import players, renames, taken_names
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.errors import NotRenamed
@@ -57,19 +57,39 @@ def choose_name(player: str, name: str, act: Act, *, is_unique: bool) -> Operati
     """
 
     async def work(tx: Transaction) -> OwnName:
-        stands = await name_of_player(player)(tx)
-        if stands is None:
-            raise NotRenamed("you have no name here: a studio's own token made you")
-        if stands.name == name:
+        stands, taken_away = await _name_and_those_taken_away(tx, player, name)
+        if stands == name:
             return OwnName(name, is_new=False)
-        taken_away = {name_key(was) for (was,) in await tx.rows(_TAKEN_AWAY, of_player=player)}
-        if name_key(name) in taken_away:
-            raise NotRenamed("a moderator took this name away")
         await set_name(tx, player, name, is_unique=is_unique)
-        was = name_key(stands.name)
+        was = name_key(stands)
         if is_unique and was not in {name_key(name), *taken_away}:
             await tx.run(_RELEASE, name_key=was, of_player=player)
-        await add_event(tx, Reason.NAME_CHOSEN, act, {"was": stands.name, "name": name}, player=player)
+        await add_event(tx, Reason.NAME_CHOSEN, act, {"was": stands, "name": name}, player=player)
         return OwnName(name, is_new=True)
 
     return work
+
+
+def would_be_renamed(player: str, name: str, *, is_unique: bool) -> Operation[bool]:
+    """Return whether `choose_name` would change anything now. Raises what it would raise."""
+
+    async def work(tx: Transaction) -> bool:
+        stands, _ = await _name_and_those_taken_away(tx, player, name)
+        if stands == name:
+            return False
+        if is_unique:
+            await may_take_name(tx, player, name)
+        return True
+
+    return work
+
+
+async def _name_and_those_taken_away(tx: Transaction, player: str, wish: str) -> tuple[str, set[str]]:
+    """Return a player's name, and the keys of those that moderators took away. Raises NotRenamed."""
+    stands = await name_of_player(player)(tx)
+    if stands is None:
+        raise NotRenamed("you have no name here: a studio's own token made you")
+    taken_away = {name_key(was) for (was,) in await tx.rows(_TAKEN_AWAY, of_player=player)}
+    if stands.name != wish and name_key(wish) in taken_away:
+        raise NotRenamed("a moderator took this name away")
+    return stands.name, taken_away
