@@ -42,11 +42,15 @@ _NAMED_WINDOW: Final = re.compile(r"([a-z]{1,16}):[0-9A-Za-z_-]{1,64}")
 
 @dataclass(frozen=True, slots=True)
 class FeedRequest:
-    """A board, a listener's interest in it, and the id to resume after, None for now."""
+    """A board, a listener's interest in it, and the id to resume after, None for now.
+
+    `bearer` is whose friends it is about, None for a feed that anybody may have.
+    """
 
     board: Board
     interest: Interest
     after: str | None
+    bearer: Bearer | None = None
 
 
 async def feed_request_of(request: web.Request, bearer: Bearer | None) -> FeedRequest:
@@ -64,7 +68,7 @@ async def feed_request_of(request: web.Request, bearer: Bearer | None) -> FeedRe
     if "events" in request.query and watched is None and kinds != {EventKind.STANDING}:
         raise _violation("events: rank and overtaken are about players: name them, or ask for friends")
     interest = Interest(windows, players, watched or frozenset(), kinds, mode)
-    return FeedRequest(board, interest, _after(request))
+    return FeedRequest(board, interest, _after(request), bearer)
 
 
 def wants_friends(request: web.Request) -> bool:

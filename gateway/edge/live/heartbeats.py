@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from gateway.edge.auth.tokens import Bearer
 from gateway.edge.context import Edge
 from gateway.edge.live.own_events import without_own
 from gateway.index.feed.events import FeedEvent
@@ -33,14 +34,17 @@ async def with_heartbeats(
     leaving: asyncio.Future[None] | None = None,
     *,
     listener: str = "",
+    bearer: Bearer | None = None,
 ) -> AsyncGenerator[list[FeedEvent], None]:
     """Yield the events of a board's feed until it ends, and an empty list whenever a heartbeat is due.
 
     `listener` is the player whose token the listener has, who is not told of a shadow ban.
 
     The feed of a board that is deleted, or is folded anew under another rule, ends at the next heartbeat.
-    Events look for that themselves, because there may be so many that no heartbeat is due. Raises
-    ConnectionResetError once `leaving` is done, which means that the listener has left.
+    Events look for that themselves, because there may be so many that no heartbeat is due. That of the
+    friends of a `bearer` ends with the bearer's token, before another event is told.
+
+    Raises ConnectionResetError once `leaving` is done, which means that the listener has left.
     """
     clock = asyncio.get_running_loop().time
     looked_s = clock()
@@ -53,6 +57,9 @@ async def with_heartbeats(
             )
             if leaving in done:
                 raise ConnectionResetError("the listener has left")
+            if bearer is not None and await _is_over(edge, bearer):
+                feed.end_as(FeedEnd.UNAUTHORIZED)
+                return
             if not done or clock() - looked_s >= LOOK_S:
                 if (end := await _end_of(edge, board)) is not None:
                     feed.end_as(end)
@@ -81,6 +88,16 @@ async def _end_of(edge: Edge, board: Board) -> FeedEnd | None:
         return FeedEnd.REBUILDING if await edge.outdated.has(board.name) else None
     except LedgerUnavailable:
         return None
+
+
+async def _is_over(edge: Edge, bearer: Bearer) -> bool:
+    """Return whether a token has expired or was ended. While the ledger is away, what was known holds."""
+    if bearer.expires_at_s <= (edge.clock() - edge.clock_error_ms) / 1000:
+        return True
+    try:
+        return await edge.ended_tokens.has_ended(bearer)
+    except LedgerUnavailable:
+        return False
 
 
 async def send_in_time(request: web.Request, sending: Awaitable[None]) -> None:

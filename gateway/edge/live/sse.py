@@ -9,13 +9,12 @@ from aiohttp import web
 
 from gateway.edge.context import EDGE
 from gateway.edge.http.request import player_of
-from gateway.edge.live.feed_request import feed_request_of, hold_seat, open_feed, wants_friends
+from gateway.edge.live.feed_request import FeedRequest, feed_request_of, hold_seat, open_feed, wants_friends
 from gateway.edge.live.heartbeats import send_in_time, with_heartbeats
 from gateway.edge.live.messages import as_sse, sse_heartbeat
 from gateway.edge.problems import COMMON_HEADERS
 from gateway.edge.reads.read_budget import player_asking
 from gateway.index.feed.live_feed import Subscription
-from policies.loader import Board
 
 if TYPE_CHECKING:
     from gateway.edge.connections import Connection
@@ -42,13 +41,16 @@ async def follow_board(request: web.Request) -> web.StreamResponse:
         await response.prepare(request)
         async with open_feed(edge, feed_request, "sse") as feed:
             await send_in_time(request, response.write(RETRY))
-            await _copy(request, response, feed_request.board, feed)
+            await _copy(request, response, feed_request, feed)
     return response
 
 
-async def _copy(request: web.Request, response: web.StreamResponse, board: Board, feed: Subscription) -> None:
+async def _copy(
+    request: web.Request, response: web.StreamResponse, feed_request: FeedRequest, feed: Subscription
+) -> None:
     leaving, listener = cast("Connection", request.protocol).lost(), player_asking(request)
-    told = with_heartbeats(request.app[EDGE], board, feed, leaving, listener=listener)
+    board, bearer = feed_request.board, feed_request.bearer
+    told = with_heartbeats(request.app[EDGE], board, feed, leaving, listener=listener, bearer=bearer)
     async with aclosing(told) as batches:
         async for events in batches:
             data = b"".join(map(as_sse, events)) if events else sse_heartbeat(feed.position)

@@ -13,6 +13,7 @@ from gateway.edge.auth.tokens import Bearer
 from gateway.edge.context import EDGE
 from gateway.edge.http.request import player_by_token, player_of
 from gateway.edge.live.feed_request import (
+    FeedRequest,
     feed_request_of,
     hold_seat,
     open_feed,
@@ -25,7 +26,6 @@ from gateway.edge.problems import Problem, ProblemType
 from gateway.index.feed.listener import FeedEnd
 from gateway.index.feed.live_feed import Subscription
 from policies.errors import LedgerUnavailable
-from policies.loader import Board
 
 PROTOCOL: Final = "scoregate.v1"
 """The subprotocol of the feed."""
@@ -46,6 +46,7 @@ _CODES: Final = {
     FeedEnd.UNKNOWN_PAST: WSCloseCode.TRY_AGAIN_LATER,
     FeedEnd.DELETED: WSCloseCode.OK,
     FeedEnd.REBUILDING: WSCloseCode.TRY_AGAIN_LATER,
+    FeedEnd.UNAUTHORIZED: WSCloseCode.POLICY_VIOLATION,
 }
 
 
@@ -58,7 +59,7 @@ async def follow_board_by_websocket(request: web.Request) -> web.StreamResponse:
     with hold_seat(request):
         await socket.prepare(request)
         async with open_feed(edge, feed_request, "websocket") as feed:
-            code, reason = await _converse(request, socket, feed_request.board, feed)
+            code, reason = await _converse(request, socket, feed_request, feed)
     await socket.close(code=code, message=reason.encode())
     return socket
 
@@ -97,10 +98,10 @@ async def _player(request: web.Request) -> Bearer:
 
 
 async def _converse(
-    request: web.Request, socket: web.WebSocketResponse, board: Board, feed: Subscription
+    request: web.Request, socket: web.WebSocketResponse, feed_request: FeedRequest, feed: Subscription
 ) -> tuple[int, str]:
     """Send events until the feed ends or the client leaves; return the code and reason to close with."""
-    sender = asyncio.create_task(_send_events(request, socket, board, feed))
+    sender = asyncio.create_task(_send_events(request, socket, feed_request, feed))
     receiver = asyncio.create_task(_receive(socket))
     try:
         await asyncio.wait([sender, receiver], return_when=asyncio.FIRST_COMPLETED)
@@ -115,7 +116,7 @@ async def _converse(
 
 
 async def _send_events(
-    request: web.Request, socket: web.WebSocketResponse, board: Board, feed: Subscription
+    request: web.Request, socket: web.WebSocketResponse, feed_request: FeedRequest, feed: Subscription
 ) -> tuple[int, str]:
     """Send events until the feed ends; return the code and reason to close with.
 
@@ -124,7 +125,8 @@ async def _send_events(
     listener = ""
     with suppress(Problem, LedgerUnavailable):
         listener = (await _player(request)).subject
-    told = with_heartbeats(request.app[EDGE], board, feed, listener=listener)
+    board, bearer = feed_request.board, feed_request.bearer
+    told = with_heartbeats(request.app[EDGE], board, feed, listener=listener, bearer=bearer)
     async with aclosing(told) as batches:
         async for events in batches:
             for event in events:

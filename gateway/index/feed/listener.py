@@ -26,6 +26,7 @@ class FeedEnd(Enum):
     UNKNOWN_PAST = "missed changes cannot be read"
     DELETED = "the board was deleted"
     REBUILDING = "the board is being brought to another order"
+    UNAUTHORIZED = "the token is over"
 
 
 class Gap(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from gateway.edge.auth.tokens import Bearer, Role
 from gateway.edge.live import heartbeats
 from gateway.index import keys
 from gateway.index.feed import listener_events, reader
@@ -18,7 +19,7 @@ from gateway.index.lane_stream import LaneStream
 from gateway.runtime.settings import Settings
 from policies.errors import IndexUnavailable
 from tests.support.attack import as_server, registered, until
-from tests.support.feeds import add, caught_up, entry, listeners_of, sse
+from tests.support.feeds import add, caught_up, entry, listeners_of, sse, websocket
 from tests.support.harness import Harness, Request, free_port, running_harness
 from tests.support.metrics import metric
 from tests.support.valkey import running_valkey
@@ -476,3 +477,31 @@ async def announced(channel: Any) -> Any:
         while (message := await channel.get_message(ignore_subscribe_messages=True, timeout=1)) is None:
             pass
     return json.loads(message["data"])
+
+
+async def test_a_feed_of_friends_ends_with_its_bearers_token(harness: Harness):
+    """By either transport, before the next change is told; a feed that anybody may have goes on."""
+    private = await registered(harness)
+    token, query = await harness.new_player(), "window=alltime&friends=true"
+    headers = {"Authorization": f"Bearer {token}"}
+    await harness.send(Request("PUT", "/v1/friends/bob", b"", headers))
+    async with (
+        sse(harness, query, token=token) as stream,
+        websocket(harness, query, headers=headers) as socket,
+        sse(harness, token=token) as of_all,
+    ):
+        assert 200 == (await harness.send(Request("DELETE", "/v1/tokens", b"", headers))).status
+        await write(harness, private, 4, "bob")
+        assert (True, 1008) == (await stream.has_ended(), await socket.close_code())
+        assert [4] == await of_all.scores(1)
+    assert "the token is over" == socket.reason
+
+
+async def test_a_feed_of_friends_ends_when_its_bearers_token_expires(harness: Harness):
+    """It is good for as long as it says, however long a feed is kept open."""
+    private, now_s = await registered(harness), harness.clock() // 1000
+    token = harness.edge.tokens.mint(Bearer("ada", Role.PLAYER, now_s + 60), now_s=now_s)
+    async with sse(harness, "window=alltime&friends=true", token=token) as stream:
+        harness.clock.shift(61)
+        await write(harness, private, 4, "ada")
+        assert await stream.has_ended()

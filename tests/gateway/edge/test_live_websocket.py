@@ -140,6 +140,7 @@ ENDS = {
     FeedEnd.UNKNOWN_PAST: aiohttp.WSCloseCode.TRY_AGAIN_LATER,
     FeedEnd.RELEASED: aiohttp.WSCloseCode.GOING_AWAY,
     FeedEnd.DELETED: aiohttp.WSCloseCode.OK,
+    FeedEnd.UNAUTHORIZED: aiohttp.WSCloseCode.POLICY_VIOLATION,
     FeedEnd.REBUILDING: aiohttp.WSCloseCode.TRY_AGAIN_LATER,
 }
 
