@@ -10,37 +10,26 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 import orjson
 from sqlalchemy import insert
 
-from gateway.catalogue.catalogue import Catalogue
 from gateway.ledger import queries
-from gateway.ledger.ledger import Ledger
 from gateway.ledger.moderation import bans
 from gateway.ledger.moderation.bans import ACTOR, BAN, WAS, Ban
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.records import StoredSubmission
 from gateway.ledger.schema import events
-from gateway.ledger.transaction import Operation, Query, Transaction
-from gateway.runtime.failpoints import Point, reach
+from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from gateway.settlement.case_history import reason_without_bans
-from gateway.settlement.settle import Decision, Projection, SettledDecision, decide, fold, project
+from gateway.settlement.following import AGAIN_MS, SLICE, Follower
+from gateway.settlement.settle import Decision, SettledDecision, decide, fold
 from gateway.shared_records import Change
 from policies.errors import StateConflict
 from policies.loader import Board
 from policies.vocabulary import Reason, State
 from validators.judge import RULES_VERSION
-
-SLICE: Final = 100
-"""Submissions of one transaction, which other writes wait for."""
-
-AGAIN_MS: Final = 30_000
-"""Time after which submissions are looked for again whose board was not known."""
-
-AT_ONCE: Final = 4
-"""Slices that follow before a moderator has an answer. A steward goes on with the others."""
 
 _ADD_EVENT = Query(insert(events))
 
@@ -99,48 +88,25 @@ def lift(ban_id: str, *, by: str, now_ms: int) -> Operation[BanOutcome]:
     return work
 
 
-class BanFollower:
-    """Has submissions follow bans. Its methods raise LedgerUnavailable; what was done by then stays.
+class BanFollower(Follower[Ban]):
+    """Has submissions follow bans."""
 
-    The catalogue of an edge does not know deleted boards: `is_edge` leaves bans of their players to stewards.
-    """
+    _reads = ReadKind.MODERATION
 
-    def __init__(
-        self, ledger: Ledger, index: Projection, catalogue: Catalogue, *, is_edge: bool = False
-    ) -> None:
-        self._ledger = ledger
-        self._index = index
-        self._catalogue = catalogue
-        self._is_edge = is_edge
+    def _stored(self, followed_id: str) -> Operation[Ban | None]:
+        return bans.ban(followed_id)
 
-    async def follow(self, ban_id: str, *, now_ms: int, slices: int = AT_ONCE) -> Ban:
-        """Have up to some slices follow a ban, and return it as it is then."""
-        for _ in range(slices):
-            if not await self.step(ban_id, now_ms=now_ms):
-                break
-        stored = await self._ledger.read(bans.ban(ban_id), ReadKind.MODERATION)
-        assert stored is not None
-        return stored
+    def _next(self, followed: Ban) -> Operation[Sequence[Row]]:
+        return bans.next_to_follow(followed)
 
-    async def step(self, ban_id: str, *, now_ms: int) -> bool:
-        """Have one slice follow a ban, and return whether there may be more."""
-        ban = await self._ledger.read(bans.ban(ban_id), ReadKind.MODERATION)
-        if ban is None or ban.seen_seq is None:
-            return False
-        page = await self._ledger.read(bans.next_to_follow(ban), ReadKind.MODERATION)
-        names = {name for _, name in page}
-        boards = await self._catalogue.boards(names)
-        if self._is_edge and len(boards) < len(names):
-            return False
-        changes = await self._ledger.write(follow_slice(ban, page, boards, now_ms=now_ms))
-        reach(Point.AFTER_SETTLE)
-        for name, changes_of_board in changes.items():
-            await project(self._ledger, self._index, boards[name], changes_of_board)
-        return bool(page)
+    def _slice(
+        self, followed: Ban, page: Sequence[Row], boards: Mapping[str, Board], *, now_ms: int
+    ) -> Operation[Mapping[str, list[Change]]]:
+        return follow_slice(followed, page, boards, now_ms=now_ms)
 
 
 def follow_slice(
-    ban: Ban, page: Sequence[tuple[int, str]], boards: Mapping[str, Board], *, now_ms: int
+    ban: Ban, page: Sequence[Row], boards: Mapping[str, Board], *, now_ms: int
 ) -> Operation[Mapping[str, list[Change]]]:
     """Have up to SLICE submissions follow a ban; return the changes by the board that was played.
 

@@ -16,12 +16,10 @@ from typing import Any, Final
 import orjson
 from sqlalchemy import insert
 
-from gateway.catalogue.catalogue import Catalogue
 from gateway.ledger import queries
 from gateway.ledger.acts import Act, add_event
 from gateway.ledger.archive.windows import mark_changed
 from gateway.ledger.judgement.learning import fold_baseline
-from gateway.ledger.ledger import Ledger
 from gateway.ledger.moderation import bans
 from gateway.ledger.players import merges
 from gateway.ledger.players.friends import FRIENDS_LIMIT, change_friends, load_friends
@@ -34,10 +32,9 @@ from gateway.ledger.schema import events, outbox
 from gateway.ledger.standings.folds import CountChange, fold_standings
 from gateway.ledger.submissions.work import PROJECT_AFTER_MS
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
-from gateway.runtime.failpoints import Point, reach
+from gateway.settlement.following import AGAIN_MS, SLICE, Follower
 from gateway.settlement.joins import carry_join
 from gateway.settlement.rollups import roll_up
-from gateway.settlement.settle import Projection, project
 from gateway.shared_records import Change
 from policies.choices import Joins
 from policies.errors import StateConflict
@@ -45,15 +42,6 @@ from policies.loader import Board
 from policies.vocabulary import Reason, State
 from validators.baseline import PromotedScore
 from validators.judge import RULES_VERSION
-
-SLICE: Final = 100
-"""Submissions of one transaction, which other writes wait for."""
-
-AGAIN_MS: Final = 30_000
-"""Time after which submissions are looked for again that only a ban revokes, or whose board was not known."""
-
-AT_ONCE: Final = 4
-"""Slices that follow before whoever asked has an answer. A steward goes on with the others."""
 
 MERGES_LIMIT: Final = 100
 """Most players that are merged into one."""
@@ -64,7 +52,8 @@ REST_MS: Final = 86_400_000
 BANS: Final = 100
 """Bans of a player that are looked at, those in force first."""
 
-NOT_NOW: Final = "an earlier merge of one of the players is still being followed; try again in a while"
+NOT_NOW: Final = "something about one of the players is still being settled; try again in a while"
+"""What is said of an earlier merge that runs still follow, and of a shadow ban, which nobody may notice."""
 
 _ADD_EVENT = Query(insert(events))
 _ADD_WORK = Query(insert(outbox))
@@ -174,41 +163,21 @@ async def _follow_friends(tx: Transaction, new: Merge) -> list[str]:
     return added
 
 
-class MergeFollower:
-    """Has submissions follow merges. Its methods raise LedgerUnavailable; what was done by then stays."""
+class MergeFollower(Follower[Merge]):
+    """Has submissions follow merges."""
 
-    def __init__(
-        self, ledger: Ledger, index: Projection, catalogue: Catalogue, *, is_edge: bool = False
-    ) -> None:
-        self._ledger = ledger
-        self._index = index
-        self._catalogue = catalogue
-        self._is_edge = is_edge
+    _reads = ReadKind.PLAYERS
 
-    async def follow(self, merge_id: str, *, now_ms: int, slices: int = AT_ONCE) -> Merge:
-        """Have up to some slices follow a merge, and return it as it is then."""
-        for _ in range(slices):
-            if not await self.step(merge_id, now_ms=now_ms):
-                break
-        stored = await self._ledger.read(merges.merge(merge_id), ReadKind.PLAYERS)
-        assert stored is not None
-        return stored
+    def _stored(self, followed_id: str) -> Operation[Merge | None]:
+        return merges.merge(followed_id)
 
-    async def step(self, merge_id: str, *, now_ms: int) -> bool:
-        """Have one slice follow a merge, and return whether there may be more."""
-        merge = await self._ledger.read(merges.merge(merge_id), ReadKind.PLAYERS)
-        if merge is None or merge.seen_seq is None:
-            return False
-        page = (await self._ledger.read(merges.next_to_follow(merge), ReadKind.PLAYERS))[:SLICE]
-        names = {board for _, board, _ in page}
-        boards = await self._catalogue.boards(names)
-        if self._is_edge and len(boards) < len(names):
-            return False  # an edge does not know deleted boards, which a steward does
-        changes = await self._ledger.write(follow_slice(merge, page, boards, now_ms=now_ms))
-        reach(Point.AFTER_SETTLE)
-        for name, changes_of_board in changes.items():
-            await project(self._ledger, self._index, boards[name], changes_of_board)
-        return bool(page)
+    def _next(self, followed: Merge) -> Operation[Sequence[Row]]:
+        return merges.next_to_follow(followed)
+
+    def _slice(
+        self, followed: Merge, page: Sequence[Row], boards: Mapping[str, Board], *, now_ms: int
+    ) -> Operation[Mapping[str, list[Change]]]:
+        return follow_slice(followed, page[:SLICE], boards, now_ms=now_ms)
 
 
 def follow_slice(

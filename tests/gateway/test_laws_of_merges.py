@@ -219,7 +219,7 @@ def test_nobody_is_merged_away_while_runs_still_return_from_them():
     game = played(*[("ada", score) for score in range(5)], ("bob", 2))
     merge = game.merge("ada", "bob")
     game.books.do(undo(merge.merge_id, by=ACTOR, now_ms=NOON_MS + 3))
-    with pytest.raises(StateConflict, match="still being followed"):
+    with pytest.raises(StateConflict, match="still being settled"):
         game.merge("bob", "cyd", at_ms=NOON_MS + 4)
     game.follow(merge)
     game.merge("bob", "cyd", at_ms=NOON_MS + 5)
