@@ -70,6 +70,9 @@ def import_scores(
 
     if not re.fullmatch(r"[A-Za-z0-9._-]+", board):  # it is part of the names of files
         raise SettingsError(f"--board: expected the name of a board, not {board!r}")
+    if not url.startswith(("http://", "https://")):
+        raise SettingsError(f"--url: expected an address such as http://localhost:8080, not {url!r}")
+    url = url.rstrip("/")
     private = read_key_file(key_file).key
     if not isinstance(private, Ed25519PrivateKey):
         raise SettingsError(f"{key_file}: expected the private key of a server (Ed25519, PEM)")
@@ -86,7 +89,7 @@ def import_scores(
             else:
                 _import(server, board, opened, what)
     except ScoregateError as error:
-        fail(f"{error}; run the same command again to go on", status=1)
+        fail(f"{str(error).removesuffix('.')}; once that is mended, the same command goes on", status=1)
 
 
 def _file(path: Path, from_: ImportFormat, columns: Any) -> ImportSource:

@@ -37,6 +37,8 @@ def scores_of_csv(path: Path, columns: Columns) -> Iterator[ImportedScore]:
     wanted = [column for column in columns if column is not None]
     if first is None:
         raise SettingsError(f"{path}: is empty; expected a line with {', '.join(wanted)}")
+    if first.lstrip().startswith(("{", "[")):
+        raise SettingsError(f"{path}: line 1: is JSON; --from says of what it is an export")
     rows = _Rows(chain((first,), lines), _delimiter(first, wanted))
     try:
         places = _places(next(rows, []), wanted)

@@ -149,6 +149,9 @@ def import_rows(
             done += len(batch)
             checkpoint.keep(done, file.tell())
             advance(len(batch))
+        is_empty = not file.tell()
+    if is_empty:
+        refusals.unlink()
     return Imported(written, refused)
 
 

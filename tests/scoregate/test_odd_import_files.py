@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import codecs
 import gzip
 import json
@@ -91,6 +92,7 @@ UNREADABLE = {
     "UTF-16 without a mark": (ROWS.encode("utf-16-le"), "is not text, or UTF-16 without a mark"),
     "gzip": (gzip.compress(ROWS.encode()), "is gzip; unpack it"),
     "a workbook": (b"PK\x03\x04....", "is a ZIP archive or a workbook"),
+    "JSON": (b'{"records": []}', "line 1: is JSON; --from says"),
     "no such column": (b"name,points\nada,1\n", "line 1: expected the columns player, score; .*'name, points'"),
     "a column twice": (b"player,score,score\nada,1,2\n", "line 1: the column score is there 2 times"),
     "a quote without an end": (b'player,score\nada,1\n"eve,2\nzoe,3\n', "line 3: unexpected end of data"),
@@ -232,6 +234,7 @@ async def test_a_file_without_rows_imports_none(
     (tmp_path / "nakama.json").write_text("{}\n")
     assert 0 == await import_into(harness, tmp_path / "scores.csv", key)
     assert 0 == await import_into(harness, tmp_path / "nakama.json", key, from_=ImportFormat.NAKAMA)
+    assert [] == await asyncio.to_thread(lambda: list(tmp_path.glob("*.refused")))
     assert ["0 written, 0 refused"] * 2 == capsys.readouterr().out.splitlines()[-2:]
 
 
