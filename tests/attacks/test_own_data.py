@@ -8,8 +8,16 @@ import pytest
 
 from gateway.edge.identities import own_data
 from gateway.edge.identities.identity_parts import EXPORT_RATE
+from gateway.ledger.acts import Act
+from gateway.ledger.players import merges
+from gateway.ledger.players.merges import Merge
+from gateway.settlement import erasing
+from gateway.settlement.erasing import Eraser
+from gateway.settlement.merges import begin
 from tests.attacks.test_bans import a_held_run, approve, ban, stands
-from tests.support.attack import CLAIM
+from tests.gateway.edge.test_live_feed import write
+from tests.support.attack import CLAIM, registered
+from tests.support.feeds import sse
 from tests.support.harness import Answer, Harness, Request
 
 CONFLICT, FORBIDDEN = (409, "state-conflict"), (401, "token-invalid")
@@ -100,3 +108,50 @@ async def test_a_copy_goes_on_where_the_last_one_ended(harness: Harness, monkeyp
     assert ({"table": "", "rows": 0, "next": None}, 2) == (json.loads(rest[-1]), len(rest))
     refused = await ask(harness, "GET", "/v1/export?after=-1", run.token)
     assert (422, "schema-violation") == (refused.status, refused.problem)
+
+
+async def test_a_merge_does_not_wait_for_ever_for_what_a_shadow_ban_keeps(harness: Harness):
+    """One that began before the ban reads as any other: that runs stay behind would tell of it."""
+    run = await a_held_run(harness)
+    await approve(harness, run)
+    target, token = await a_player(harness, "Bob")
+    act = Act(f"player:{target}", harness.clock())
+    await harness.edge.ledger.write(begin(Merge("m1", run.player, target, act.actor, act.at_ms)))
+    assert 201 == (await ban(harness, run.player, shadow=True, message="")).status
+    told = await ask(harness, "POST", "/v1/merges", token, token=run.token)
+    assert (200, True, None) == (told.status, told.body["is_done"], told.body["undone_at"])
+    stored = await harness.edge.ledger.read(merges.merge("m1"))
+    assert stored is not None
+    assert stored.seen_seq is not None, "a steward goes on once the ban ends"
+
+
+async def test_who_is_erased_hears_nothing_of_friends_any_more(harness: Harness):
+    """An open feed ends before the next change; whom they were merged into goes on."""
+    private, (ada, token) = await registered(harness), await a_player(harness, "Ada")
+    (_, other), query = await a_player(harness, "Bob"), "window=alltime&friends=true"
+    for whose in (token, other):
+        assert 200 == (await ask(harness, "PUT", "/v1/friends/eve", whose)).status
+    edge = harness.edge
+    async with sse(harness, query, token=token) as feed, sse(harness, query, token=other) as kept:
+        await edge.ledger.write(erasing.ask(ada, Act("cli:op", harness.clock()), grace_ms=0))
+        await Eraser(edge.ledger, edge.index, edge.catalogue).finish_all(ada, now_ms=harness.clock())
+        await edge.ended_tokens.refresh()
+        await write(harness, private, 4, "eve")
+        assert await feed.has_ended()
+        assert [4] == await kept.scores(1)
+
+
+async def test_a_stolen_player_who_was_merged_away_comes_back_by_a_senior(harness: Harness):
+    """The thief's own token keeps the runs until then; afterwards neither token merges the two again that day."""
+    run = await a_held_run(harness)
+    await approve(harness, run)
+    thief, token = await a_player(harness, "Eve")
+    merge = (await ask(harness, "POST", "/v1/merges", token, token=run.token)).body["merge"]
+    assert [(thief, CLAIM["score"])] == await stands(harness)
+    taken = await ask(harness, "DELETE", f"/v1/merges/{merge}", run.token)
+    assert (404, "not-found") == (taken.status, taken.problem)
+    path = f"/v1/moderation/players/{run.player}/merges/{merge}"
+    assert 200 == (await ask(harness, "DELETE", path, harness.moderator())).status
+    assert [(run.player, CLAIM["score"])] == await stands(harness)
+    again = await ask(harness, "POST", "/v1/merges", token, token=run.token)
+    assert CONFLICT == (again.status, again.problem)
