@@ -17,6 +17,12 @@ from policies.errors import SettingsError
 
 KEY_BYTES: Final = 32
 
+LONGEST_KEY: Final = 2**16
+"""Most bytes of a file with a key."""
+
+LONGEST_REQUEST: Final = 2**26
+"""Most bytes of a request that is signed or explained; no route takes as many."""
+
 _EXPECTED: Final = (
     "expected the answer that opened a run (JSON), the `key` of one (32 bytes in base64), "
     "or the private key of a server (Ed25519, PEM)"
@@ -32,7 +38,16 @@ class GivenKey(NamedTuple):
 
 def read_key_file(path: Path) -> GivenKey:
     """Return the key in a file. Raises SettingsError, and OSError for a file that cannot be read."""
-    return key_in(path.read_text(encoding="utf-8", errors="replace"), str(path))
+    return key_in(bytes_of(path, LONGEST_KEY).decode(errors="replace"), str(path))
+
+
+def bytes_of(path: Path, most: int) -> bytes:
+    """Return the content of a file. Raises SettingsError if it has more than `most` bytes, and OSError."""
+    with path.open("rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise SettingsError(f"{path}: expected up to {most} bytes")
+    return content
 
 
 def key_in(text: str, where: str) -> GivenKey:
@@ -59,7 +74,7 @@ def _key_of_run(text: str, where: str) -> GivenKey:
     try:
         run = json.loads(text)
         return GivenKey(_key_bytes(run["key"], where), str(run["ticket"]))
-    except (ValueError, KeyError, AttributeError, TypeError):
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
         raise SettingsError(f"{where}: {_EXPECTED}") from None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from scoregate.commands.common import DataDir, deployment_of, existing_ledger, finish, print_line, settings_of
-from scoregate.commands.sign import STDIN, Key, KeyFile
+from scoregate.commands.sign import STDIN, Key, KeyFile, content_of
 
 if TYPE_CHECKING:
     from gateway.edge.request_explanation import Known, Step
@@ -45,10 +44,9 @@ def explain(
     from gateway.edge.request_explanation import Outcome
     from scoregate.raw_requests import raw_request
 
-    text = sys.stdin.buffer.read() if request == STDIN else request.read_bytes()
-    raw = raw_request(text, body.read_bytes() if body else None)
+    raw = raw_request(content_of(request), content_of(body) if body else None)
     given = _given(key_file, key)
-    steps = finish(_explained(raw, given, base.read_bytes() if base else None, at, data_dir))
+    steps = finish(_explained(raw, given, content_of(base) if base else None, at, data_dir))
     _print(steps)
     if any(step.outcome is Outcome.FAILED for step in steps):
         raise typer.Exit(1)

@@ -77,7 +77,19 @@ def _given(key_file: Path | None, key: str | None) -> GivenKey:
 def _content(body: Path | None) -> bytes:
     if body is None:
         return b""
-    return sys.stdin.buffer.read() if body == STDIN else body.read_bytes()
+    return content_of(body)
+
+
+def content_of(path: Path) -> bytes:
+    """Return the content of a file or standard input. Raises SettingsError for too much, and OSError."""
+    from scoregate.signing_keys import LONGEST_REQUEST, bytes_of
+
+    if path != STDIN:
+        return bytes_of(path, LONGEST_REQUEST)
+    content = sys.stdin.buffer.read(LONGEST_REQUEST + 1)
+    if len(content) > LONGEST_REQUEST:
+        raise SettingsError(f"standard input: expected up to {LONGEST_REQUEST} bytes")
+    return content
 
 
 def _draft(
@@ -99,7 +111,13 @@ def _draft(
     from gateway.edge.auth.signatures import Tag
     from gateway.edge.auth.signing import Draft
 
-    parts, key_id = urlsplit(url), key_id or given.key_id
+    key_id = key_id or given.key_id
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise SettingsError(f"expected a URL, not {url!r}") from None
+    if not url.isascii() or any(character <= " " for character in url) or "@" in parts.netloc:
+        raise SettingsError("expected a URL as it is sent: percent signs for what is not ASCII, no user")
     if parts.scheme not in {"http", "https"} or not parts.netloc:
         raise SettingsError("expected a URL such as http://localhost:8080/v1/boards/arcade/scores")
     if not key_id:
