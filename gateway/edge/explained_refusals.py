@@ -6,6 +6,7 @@ there are.
 
 from __future__ import annotations
 
+from ipaddress import IPv6Address, ip_address
 from typing import Final
 
 from aiohttp import web
@@ -30,16 +31,33 @@ EXPLAINED: Final = frozenset(
 )
 """The problems that development mode explains."""
 
+_OF_PROXIES: Final = ("Forwarded", "X-Forwarded-For", "Via", "X-Real-IP")
+
 
 async def explained(request: web.Request, problem: Problem) -> Problem:
-    """Return a refusal; in development mode one of a signature with `signature_base` and `differs`."""
+    """Return a refusal; in development mode one of a signature with `signature_base` and `differs`.
+
+    Nobody from another network is told, also where an edge listens on all addresses, or behind a proxy.
+    """
     edge = request.app[EDGE]
-    if not edge.settings.development or problem.kind not in EXPLAINED:
+    if not edge.settings.development or problem.kind not in EXPLAINED or not is_near(request):
         return problem
     base, differs = await _explanation(edge, request)
     detail = f"{problem.detail} Development mode: {differs}. The edge's base is in `signature_base`."
     extensions = {**problem.extensions, "signature_base": base, "differs": differs}
     return Problem(problem.kind, detail, headers=problem.headers, **extensions)
+
+
+def is_near(request: web.Request) -> bool:
+    """Return whether a request comes from this machine or a private network, and by no proxy that says so."""
+    if any(name in request.headers for name in _OF_PROXIES):
+        return False
+    try:
+        address = ip_address(request.remote or "")
+    except ValueError:
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return (mapped or address).is_private
 
 
 async def _explanation(edge: Edge, request: web.Request) -> tuple[str | None, str]:

@@ -6,6 +6,7 @@ import base64
 import hmac
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -113,6 +114,20 @@ async def test_S24_nothing_of_it_is_told_or_computed_outside_of_the_mode(
         if answer.problem == "signature-invalid":
             invalid.add(answer.raw)
     assert 1 == len(invalid)
+
+
+async def test_S24_who_comes_from_elsewhere_is_told_nothing(telling: Harness):
+    """By a proxy in front of an edge of this machine, or from a public address where it listens on all."""
+    request = signed_anew(telling, issued(telling), query="")
+    assert "differs" in (await telling.send(request)).body
+    for name in ("Forwarded", "X-Forwarded-For", "Via", "X-Real-IP"):
+        forwarded = replace(request, headers=request.headers | {name: "8.8.8.8"})
+        assert {"type", "title", "status", "detail"} == (await telling.send(forwarded)).body.keys()
+    near = ("127.0.0.1", "::1", "192.168.1.5", "::ffff:10.0.0.1", "fe80::1")
+    far = ("8.8.8.8", "2001:4860::1", "::ffff:8.8.8.8", "100.64.0.1", "", None)
+    for address in (*near, *far):
+        asked: Any = SimpleNamespace(remote=address, headers={})
+        assert (address, address in near) == (address, explained_refusals.is_near(asked))
 
 
 def test_the_mode_is_off_and_not_for_what_others_reach(monkeypatch: pytest.MonkeyPatch):
