@@ -76,13 +76,18 @@ class EvidenceCollector:
         self, boards: Mapping[str, Board], leases: Sequence[VerificationLease]
     ) -> dict[str, RecordingEvidence]:
         evidence: dict[str, RecordingEvidence] = {}
+        read: dict[tuple[str, bytes], RecordingEvidence] = {}  # one of each recording: some send one often
         banded: list[BandedRecording] = []
         for lease in leases:
             policy = boards[lease.submission.board].policy
-            recording = await self._recording(lease)
-            comparable = _comparable_of(recording, policy) if recording else None
-            evidence[lease.submission.submission_id] = RecordingEvidence(recording, comparable)
-            bands = _bands(lease, policy, comparable)
+            same = lease.submission.board, lease.submission.recording_digest or b""
+            if (own := read.get(same)) is None:
+                recording = await self._recording(lease)
+                own = RecordingEvidence(recording, _comparable_of(recording, policy) if recording else None)
+                if recording and lease.submission.recording_digest:
+                    read[same] = own
+            evidence[lease.submission.submission_id] = own
+            bands = _bands(lease, policy, own.comparable)
             banded.append(BandedRecording(policy.board, lease.submission.seq, bands, lease.submission.player))
         if any(entry.bands for entry in banded):
             neighbours = await self._ledger.write(put_and_find(banded))
@@ -94,11 +99,15 @@ class EvidenceCollector:
     async def with_compared(self, policy: Policy, evidence: RecordingEvidence) -> RecordingEvidence:
         """Return the evidence with the candidates' recordings loaded, leaving out those that are lost.
 
-        Raises RecordingsUnavailable, so that an outage of the store hides no original.
+        Copies of the very same bytes are at hand, so they are neither loaded nor decoded. Raises
+        RecordingsUnavailable, so that an outage of the store hides no original.
         """
         compared = []
         for candidate in evidence.candidates:
             assert candidate.recording is not None
+            if evidence.comparable and candidate.submission_id in evidence.same:
+                compared.append((candidate.submission_id, evidence.comparable))
+                continue
             try:
                 recording = await self._recordings.load(candidate.recording)
             except RecordingLost:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -106,6 +107,51 @@ async def test_P02_a_recording_that_is_lost_hides_no_other(policy: Policy):
     found = await collector.with_compared(policy, asked)
     assert ["run-1", "run-3", "run-6"] == [name for name, _ in found.compared]
     assert [recorded(1), recorded(3), recorded(6)] == [each.recording for _, each in found.compared]
+
+
+async def test_P02_the_very_same_recording_is_neither_loaded_nor_read_again(policy: Policy):
+    """P02: its bytes are at hand, so it is compared even where the store has lost it, and with all it has."""
+    shelf = Shelf(n1=RecordingsUnavailable(), n3=RecordingLost())
+    collector: Any = EvidenceCollector(SimpleNamespace(), shelf)  # type: ignore[arg-type]
+    own = evidence_of(policy)
+    neighbours = tuple(neighbour(number) for number in (1, 3, 6))
+    found = await collector.with_compared(
+        policy, replace(own, same=("run-1", "run-3"), candidates=neighbours)
+    )
+    assert [("run-1", True), ("run-3", True), ("run-6", False)] == [
+        (name, each is own.comparable) for name, each in found.compared
+    ]
+
+
+async def test_a_job_reads_each_recording_of_a_board_once(policy: Policy):
+    """Copies sent in a row share it; one that is not to be had is asked for again, and boards share nothing."""
+    asked: list[bytes] = []
+
+    class Counting(Shelf):
+        async def load(self, kept: StoredRecording) -> bytes:
+            asked.append(kept.body or b"")
+            return await super().load(kept)
+
+    async def write(operation: Any) -> list[list[Neighbour]]:
+        return [[] for _ in leases]
+
+    def sent(name: str, number: int, board: str) -> Any:
+        facts = {"player": "ada", "seq": 1, "recording_digest": bytes([number]) * 32, "board": board}
+        kept = StoredRecording(bytes(32), 5, str(number).encode())
+        return SimpleNamespace(submission=SimpleNamespace(submission_id=name, **facts), recording=kept)
+
+    leases = [sent("a", 1, "b"), sent("b", 1, "b"), sent("c", 2, "b"), sent("d", 1, "other")]
+    leases += [sent("e", 7, "b"), sent("f", 7, "b")]
+    collector = EvidenceCollector(SimpleNamespace(write=write), Counting(n7=RecordingLost()))  # type: ignore[arg-type]
+    found = await collector.collect(
+        {name: SimpleNamespace(policy=policy) for name in ("b", "other")},  # type: ignore[misc]
+        leases,
+    )
+    assert [b"1", b"2", b"1", b"7", b"7"] == asked
+    assert found["a"].comparable is found["b"].comparable is not None
+    assert [recorded(1)] * 2 + [recorded(2), recorded(1), None, None] == [
+        found[name].recording for name in "abcdef"
+    ]
 
 
 async def test_P02_an_outage_of_the_store_hides_no_original(policy: Policy):

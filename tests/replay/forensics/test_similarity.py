@@ -65,6 +65,19 @@ def test_P02_a_mutated_recording_is_found_and_known_again(name: str):
         assert finding.sample_size >= LIMITS.minimum_shingles
 
 
+def test_P02_the_very_same_bytes_fit_as_they_are():
+    """What the correlation of a recording with itself comes to, without calculating it; also in raw bytes."""
+    for seed in SEEDS:
+        original = play(players.honest(seed))
+        assert original.inputs is not None
+        assert correlation(original.inputs, original.inputs) == pytest.approx(1, abs=1e-4)
+        [finding] = similarity(play(players.honest(seed)), [("a", original), ("b", original)], LIMITS)
+        assert (1.0, ("b", "a"), {"resemblance": 1.0}) == (finding.value, finding.others, finding.detail)
+        raw = ComparableRecording(original.recording, None)
+        [finding] = similarity(raw, [("a", ComparableRecording(original.recording, None))], LIMITS)
+        assert (1.0, {"resemblance": 1.0}) == (finding.value, finding.detail)
+
+
 def test_P02_a_button_without_effect_hides_nothing_however_often_it_is_pressed():
     """Only what both pressed is compared: half of all ticks with one button more leave a stolen recording what it is."""
     for seed in SEEDS:
