@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
+from functools import cached_property
 from statistics import NormalDist
-from typing import Annotated, Final, Self
+from typing import Annotated, Any, Final, Self
 
 from pydantic import Field, model_validator
 
 from policies.fields import PolicySection, Score
-from policies.vocabulary import SCORE_LIMIT, Mode
+from policies.vocabulary import SCORE_LIMIT, SEVERITIES, Mode, Severity
 
 ModeSetting = Annotated[Mode, Field(strict=False)]
 
@@ -210,3 +212,15 @@ class Modes(PolicySection):
     input_rate: ModeSetting = Mode.SHADOW
     slow_motion_inputs: ModeSetting = Mode.SHADOW
     similarity: ModeSetting = Mode.SHADOW
+
+    @cached_property
+    def severities(self) -> Mapping[str, Severity]:
+        """Return the severity of each validator's findings by its name; those that are off are not in it."""
+        modes = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: SEVERITIES[mode] for name, mode in modes.items() if mode is not Mode.OFF}
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with other modes, whose severities are prepared anew."""
+        copy = super().model_copy(update=update, deep=deep)
+        copy.__dict__.pop("severities", None)  # it follows from the modes
+        return copy

@@ -11,7 +11,7 @@ from policies.choices import Writes
 from policies.judging import TIME_VALIDATORS
 from policies.model import Policy
 from policies.replaying import BuildStatus
-from policies.vocabulary import SEVERITIES, Finding, Mode, Reason, Severity, State, Verdict, VerdictKind
+from policies.vocabulary import SEVERITIES, Finding, Reason, Severity, State, Verdict, VerdictKind
 from validators.abandonment import abandonment
 from validators.anomaly import anomaly
 from validators.bounds import bounds
@@ -107,18 +107,21 @@ def judge(
 
 def _found(submission: Submission, policy: Policy, history: History, *, digest: str) -> tuple[Finding, ...]:
     """Return the weighed findings of all the board's validators."""
-    built_in = chain.from_iterable(
-        weighed(name, check(submission, policy, history), policy, digest=digest)
-        for name, check in VALIDATORS
-        if getattr(policy.validators, name) is not Mode.OFF
-        and (policy.has_tick_rate or name not in TIME_VALIDATORS)
-    )
-    return (*built_in, *_own(submission, policy, history, digest=digest))
+    severities, is_timed = policy.validators.severities, policy.has_tick_rate
+    findings: list[Finding] = []
+    for name, check in VALIDATORS:
+        severity = severities.get(name)
+        if severity is not None and (is_timed or name not in TIME_VALIDATORS):
+            # Most validators find nothing, and a loop over nothing costs less than a call.
+            for finding in check(submission, policy, history):
+                findings.append(replace(finding, severity=severity, validator=name, policy=digest))  # noqa: PERF401
+    findings.extend(_own(submission, policy, history, digest=digest))
+    return tuple(findings)
 
 
 def weighed(name: str, findings: Iterable[Finding], policy: Policy, *, digest: str) -> tuple[Finding, ...]:
     """Return a validator's findings with the severity of its mode; none if it is off."""
-    severity = SEVERITIES.get(getattr(policy.validators, name))
+    severity = policy.validators.severities.get(name)
     if severity is None:
         return ()
     return tuple(replace(finding, severity=severity, validator=name, policy=digest) for finding in findings)
