@@ -53,7 +53,7 @@ def similarity(
     if alike:
         what = "shingles of the recording" if ours.inputs is None else "inputs, moved to where they fit best"
         nearest = dict(others)[alike[0][1]]
-        is_same = ours.recording == nearest.recording
+        is_same = _are_same(ours, nearest)
         yield Finding(
             Reason.RECORDING_SIMILAR,
             round(alike[0][0], 3),
@@ -65,11 +65,17 @@ def similarity(
 
 
 def _fit(ours: ComparableRecording, theirs: ComparableRecording) -> float:
-    if ours.recording == theirs.recording:
+    if _are_same(ours, theirs):
         return 1.0  # by definition; to calculate it costs a millisecond
     if ours.inputs is None or theirs.inputs is None:
         return resemblance(ours.shingles, theirs.shingles)
     return correlation(ours.inputs, theirs.inputs)
+
+
+def _are_same(ours: ComparableRecording, theirs: ComparableRecording) -> bool:
+    """Return whether both are the same bytes in the same kind of format."""
+    # A board may have changed its format, and then equal bytes do not mean equal inputs.
+    return ours.recording == theirs.recording and (ours.inputs is None) == (theirs.inputs is None)
 
 
 def correlation(ours: Inputs, theirs: Inputs) -> float:
