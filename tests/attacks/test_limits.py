@@ -20,13 +20,14 @@ from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import REPEATED
 from policies.errors import SettingsError
 from tests.support.attack import CLAIM, INVALID, a_run, accept, honest, issued, refuse, rows
-from tests.support.harness import Answer, Harness, free_port, running_harness
+from tests.support.harness import Answer, Harness, Request, free_port, running_harness
 from tests.support.policies import GENEROUS, a_policy, write_policies
 from tests.support.raw import RawConnection, as_bytes
 from tests.support.valkey import ValkeyServer, running_valkey
 
 SLOW = {"per_minute": 1}
 QUOTA = (429, "quota-exceeded")
+FARM = "203.0.113.9"
 
 
 def limited(settings: Settings, **limits: Any) -> Settings:
@@ -47,6 +48,11 @@ async def submit_all(harness: Harness, count: int, **ticket: Any) -> list[Answer
     """The answers to as many submissions of different runs, sent one after the other."""
     requests = [honest(harness, issued(harness, **ticket), CLAIM) for _ in range(count)]
     return [await harness.send(request) for request in requests]
+
+
+def forwarded(request: Request, client: str) -> Request:
+    """The request as a trusted proxy hands it on for a client."""
+    return replace(request, headers=request.headers | {"X-Forwarded-For": client})
 
 
 def statuses(answers: list[Answer]) -> Counter[int]:
@@ -182,6 +188,33 @@ def test_trusted_proxies_that_are_no_addresses_are_refused_at_start():
     """A wrong proxy setting is told at start, not found out under attack."""
     with pytest.raises(SettingsError, match="SCOREGATE_TRUSTED_PROXIES"):
         ClientAddresses(("10.0.0.1/8",), bytes(32))
+
+
+async def test_R03_many_accounts_of_one_host_share_the_limit_of_its_address(settings: Settings):
+    """A hundred players at one address are let in as often as one; the players of another host go on."""
+    settings = limited(settings, address=SLOW | {"burst": 7}).model_copy(
+        update={"trusted_proxies": ("127.0.0.0/8",)}
+    )
+    async with running_harness(settings) as harness:
+        farm = [forwarded(honest(harness, issued(harness, f"p{number}")), FARM) for number in range(100)]
+        answers = await asyncio.gather(*(harness.send(request) for request in farm))
+        assert {202: 7, 429: 93} == statuses(list(answers))
+        await accept(harness, forwarded(honest(harness, issued(harness, "p0")), "192.0.2.1"))
+
+
+async def test_R03_S38_one_account_at_many_hosts_has_the_limit_of_its_player(settings: Settings):
+    """A stolen account is no stronger for a hundred addresses in as many networks."""
+    settings = limited(settings, player=SLOW | {"burst": 7}).model_copy(
+        update={"trusted_proxies": ("127.0.0.0/8",)}
+    )
+    async with running_harness(settings) as harness:
+        stolen = [
+            forwarded(honest(harness, issued(harness, "victim")), f"198.18.{number}.1")
+            for number in range(100)
+        ]
+        answers = await asyncio.gather(*(harness.send(request) for request in stolen))
+        assert {202: 7, 429: 93} == statuses(list(answers))
+        await accept(harness, forwarded(honest(harness, issued(harness, "other")), "198.18.0.1"))
 
 
 async def test_R06_four_edges_share_one_bucket_exactly(settings: Settings):

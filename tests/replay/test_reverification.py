@@ -208,6 +208,17 @@ async def test_a_batch_is_applied_and_undone(field: Field):
     assert (2, [better, only]) == (len((await field.plan()).to_revoke), ids((await field.plan()).to_revoke))
 
 
+async def test_M16_what_was_applied_and_undone_may_be_applied_and_undone_again(field: Field):
+    """The second time is as the first: the run leaves the board and comes back, by events of its own."""
+    run = await field.played("ada", [3] * 5)
+    for _ in range(2):
+        batch = await field.applied(await field.plan())
+        assert ([run], {}) == (batch.settled, await field.shown())
+        undone = await field.undone(batch.batch)
+        assert ([run], [], {"ada": 6}) == (undone.settled, undone.left, await field.shown())
+    await field.world.assert_whole()
+
+
 async def test_undoing_a_batch_leaves_those_that_came_after_it(field: Field):
     """Each has its own submissions."""
     first = await field.played("ada", [3] * 5)
