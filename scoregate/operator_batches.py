@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from gateway.catalogue.catalogue import Catalogue
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.moderation import batches
-from gateway.ledger.moderation.batches import FIRST, Batch, BatchItem, BatchState
+from gateway.ledger.moderation import batch_items, batches
+from gateway.ledger.moderation.batch_items import FIRST, BatchItem
+from gateway.ledger.moderation.batches import Batch, BatchState
 from gateway.runtime.clock import Clock
 from gateway.settlement.batch_steps import BatchSteps
 from gateway.settlement.batches import OPERATOR, abandon, apply, reverse
@@ -65,7 +66,7 @@ class BatchOperator:
     async def items(self, batch_id: str) -> AsyncIterator[BatchItem]:
         """Yield the items of a batch, by board and in the order in which they were received."""
         place = FIRST
-        while page := await self.ledger.read(batches.items_of(batch_id, place, count=PAGE)):
+        while page := await self.ledger.read(batch_items.items_of(batch_id, place, count=PAGE)):
             for item in page:
                 yield item
             place = page[-1].place

@@ -8,7 +8,8 @@ from typing import Final
 
 from gateway.ledger import queries
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.moderation.batches import Batch, BatchItem, ItemOutcome
+from gateway.ledger.moderation.batch_items import BatchItem, ItemOutcome
+from gateway.ledger.moderation.batches import Batch
 from gateway.ledger.records import SERVER_CREDENTIAL
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.settlement.batches import begin, end_filling, filling, put_items

@@ -12,15 +12,9 @@ from typing import Final
 import orjson
 
 from gateway.ledger import queries
-from gateway.ledger.moderation import batches
-from gateway.ledger.moderation.batches import (
-    BATCH,
-    Batch,
-    BatchItem,
-    BatchState,
-    ItemOutcome,
-    LeftOut,
-)
+from gateway.ledger.moderation import batch_items, batches
+from gateway.ledger.moderation.batch_items import BatchItem, ItemOutcome, LeftOut
+from gateway.ledger.moderation.batches import BATCH, Batch, BatchState
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.settlement.batches import entered, move_of
 from gateway.settlement.case_decisions import CaseRequest, decide_theirs
@@ -86,7 +80,7 @@ def decide_slice(
                 continue
             done, changes[name] = await _decide_on_board(tx, batch, boards[name], of_board, now_ms)
             outcomes += done
-        await batches.set_outcomes(tx, batch.batch_id, outcomes)
+        await batch_items.set_outcomes(tx, batch.batch_id, outcomes)
         left = [before[item.place] for item in outcomes]
         await batches.change(tx, _behind(batch.with_outcomes(left, outcomes), items, walk, now_ms))
         return changes

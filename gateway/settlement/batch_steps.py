@@ -12,8 +12,9 @@ from typing import Any, Final
 
 from gateway.catalogue.catalogue import Catalogue
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.moderation import batches
-from gateway.ledger.moderation.batches import FIRST, Batch, BatchState, ItemOutcome, ItemScore, LeftOut
+from gateway.ledger.moderation import batch_items, batches
+from gateway.ledger.moderation.batch_items import FIRST, ItemOutcome, ItemScore, LeftOut
+from gateway.ledger.moderation.batches import Batch, BatchState
 from gateway.ledger.moderation.podiums import podiums_gained, podiums_lost
 from gateway.ledger.moderation.selections import SelectedSlice, Selection, next_slice
 from gateway.ledger.reads import ReadKind
@@ -150,13 +151,13 @@ class BatchSteps:
         return items, in_cases, [window.name for window in windows if window.name in podiums]
 
     async def _page(self, batch: Batch, board: str, after: int) -> list[ItemScore]:
-        page = batches.scores_on(batch.batch_id, board, after=after, count=COMPARED)
+        page = batch_items.scores_on(batch.batch_id, board, after=after, count=COMPARED)
         return await self._ledger.read(page, ReadKind.MODERATION)
 
     async def _decide(self, batch: Batch) -> bool:
         board, seq = batch.place
         items = await self._ledger.read(
-            batches.items_of(batch.batch_id, (board, seq), count=SLICE), ReadKind.MODERATION
+            batch_items.items_of(batch.batch_id, (board, seq), count=SLICE), ReadKind.MODERATION
         )
         names = {item.board for item in items}
         boards = await self._catalogue.boards(names)
@@ -188,8 +189,8 @@ def _take(batch: Batch, selected: SelectedSlice, *, may_repeat: bool, now_ms: in
             return
         items = selected.items
         if may_repeat and items:
-            items = await batches.new_items(tx, batch.batch_id, items, most=LIMIT)
-        await batches.add_items(tx, batch.batch_id, items[: max(0, LIMIT - batch.items)])
+            items = await batch_items.new_items(tx, batch.batch_id, items, most=LIMIT)
+        await batch_items.add_items(tx, batch.batch_id, items[: max(0, LIMIT - batch.items)])
         await batches.change(tx, _taken(batch, selected, batch.items + len(items), now_ms))
 
     return work
@@ -221,7 +222,7 @@ async def _is_unchanged(tx: Transaction, batch: Batch) -> bool:
 
 def _next_board(batch: Batch, after: str) -> Operation[str | None]:
     async def work(tx: Transaction) -> str | None:
-        return await batches.next_board(tx, batch.batch_id, after)
+        return await batch_items.next_board(tx, batch.batch_id, after)
 
     return work
 
@@ -256,8 +257,8 @@ def _let_go(batch: Batch, *, now_ms: int) -> Operation[None]:
     async def work(tx: Transaction) -> None:
         if not await _is_unchanged(tx, batch):
             return
-        items = await batches.load_items(tx, batch.batch_id, FIRST, count=FORGOTTEN)
-        await batches.remove_items(tx, batch.batch_id, items)
+        items = await batch_items.load_items(tx, batch.batch_id, FIRST, count=FORGOTTEN)
+        await batch_items.remove_items(tx, batch.batch_id, items)
         if len(items) < FORGOTTEN:
             await batches.forget(tx, batch.batch_id)
         elif batch.state is not BatchState.ABANDONED:

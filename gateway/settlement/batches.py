@@ -13,13 +13,9 @@ from typing import Any, Final, NamedTuple
 
 from gateway.ledger import queries
 from gateway.ledger.judgement.expiry import UNDO_DAYS, UNDO_MS
-from gateway.ledger.moderation import batches
-from gateway.ledger.moderation.batches import (
-    FIRST,
-    Batch,
-    BatchItem,
-    BatchState,
-)
+from gateway.ledger.moderation import batch_items, batches
+from gateway.ledger.moderation.batch_items import FIRST, BatchItem
+from gateway.ledger.moderation.batches import Batch, BatchState
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.settlement.held_cases import MODERATOR
 from gateway.settlement.passed_boards import without_passed
@@ -132,7 +128,7 @@ def put_items(batch_id: str, items: Sequence[BatchItem], *, now_ms: int) -> Oper
 
     async def work(tx: Transaction) -> None:
         batch = await _filled(tx, batch_id)
-        await batches.add_items(tx, batch_id, items)
+        await batch_items.add_items(tx, batch_id, items)
         left = [item for item in items if not item.is_waiting]
         more = replace(batch, items=batch.items + len(items), due_at_ms=now_ms + KEPT_MS)
         await batches.change(tx, more.with_outcomes([], left))

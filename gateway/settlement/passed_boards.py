@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from gateway.ledger.moderation.batches import Batch, BatchItem
+from gateway.ledger.moderation.batch_items import BatchItem
+from gateway.ledger.moderation.batches import Batch
 
 AGAIN_MS: Final = 30_000
 """Time between two rounds."""

@@ -16,7 +16,7 @@ from gateway.ledger import queries
 from gateway.ledger.judgement.reverification import PromotedRun, load_run, promoted_of_build
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.moderation.bans import is_banned, reasons_without_bans
-from gateway.ledger.moderation.batches import BatchItem, ItemOutcome, LeftOut
+from gateway.ledger.moderation.batch_items import BatchItem, ItemOutcome, LeftOut
 from gateway.ledger.moderation.selections import Selection, next_slice
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.recordings.recordings import Recordings

@@ -119,7 +119,7 @@ async def reverify(
 
     Raises SettingsError, PolicyError, LedgerUnavailable, RecordingsUnavailable and SandboxUnavailable.
     """
-    from gateway.ledger.moderation.batches import LeftOut
+    from gateway.ledger.moderation.batch_items import LeftOut
     from replay.simulators.all_simulators import AllSimulators
 
     async with _open_stores(settings) as stores:

@@ -10,7 +10,8 @@ import pytest
 
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.moderation import selections
-from gateway.ledger.moderation.batches import BatchItem, BatchState
+from gateway.ledger.moderation.batch_items import BatchItem
+from gateway.ledger.moderation.batches import BatchState
 from gateway.runtime import failpoints
 from gateway.runtime.failpoints import Point, Unforeseen
 from gateway.settlement import batch_slices, batch_steps, batches

@@ -89,7 +89,7 @@ OF_EVERY_BOARD = {
         )
     },
     **{f"players.merges.{name}": "what a player has played, wherever" for name in ("_TO_MOVE", "_TO_RETURN")},
-    "moderation.batches._ITEMS": "a batch is of several boards",
+    "moderation.batch_items._ITEMS": "a batch is of several boards",
     **{
         f"moderation.selections.{name}": "what is selected is looked at after the read"
         for name in ("_BANNED", "_HELD", "_REVOKED", "_PROMOTED", "_OF_PLAYER")

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.moderation import batches
-from gateway.ledger.moderation.batches import FIRST, Batch, BatchItem, BatchState
+from gateway.ledger.moderation import batch_items
+from gateway.ledger.moderation.batch_items import FIRST, BatchItem
+from gateway.ledger.moderation.batches import Batch, BatchState
 from gateway.settlement.batch_steps import BatchSteps
 from gateway.settlement.batches import MOVES, apply, begin, reverse
 from gateway.settlement.settle import Decision, _decide_all, receive
@@ -81,7 +82,7 @@ class Desk:
         return await self.settled(batch.batch_id)
 
     async def items(self, name: str) -> list[BatchItem]:
-        return await self.ledger.read(batches.items_of(name, FIRST, count=100_000))
+        return await self.ledger.read(batch_items.items_of(name, FIRST, count=100_000))
 
     async def outcomes(self, name: str) -> dict[str, str]:
         return {item.submission_id: item.outcome for item in await self.items(name)}

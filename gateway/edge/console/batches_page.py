@@ -17,7 +17,8 @@ from gateway.edge.http.request import moderator_anywhere
 from gateway.edge.moderation import batches
 from gateway.edge.moderation.batches import batch_page, batches_listed
 from gateway.edge.problems import Problem, ProblemType
-from gateway.ledger.moderation.batches import BatchState, LeftOut
+from gateway.ledger.moderation.batch_items import LeftOut
+from gateway.ledger.moderation.batches import BatchState
 from gateway.settlement.batches import MOVES
 from policies.decision_codes import CODES
 

@@ -24,8 +24,9 @@ from gateway.edge.wire.moderation_batches import (
     NewSelection,
     PodiumChange,
 )
-from gateway.ledger.moderation import batches
-from gateway.ledger.moderation.batches import FIRST, Batch, BatchState, ItemOutcome
+from gateway.ledger.moderation import batch_items, batches
+from gateway.ledger.moderation.batch_items import FIRST, ItemOutcome
+from gateway.ledger.moderation.batches import Batch, BatchState
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.transaction import Operation
 from gateway.runtime.clock import fault_of_rfc3339, parse_rfc3339, rfc3339
@@ -112,7 +113,7 @@ async def batch_page(request: web.Request) -> BatchPage:
     listed = ("batch", batch.batch_id)
     board, seq = edge.cursors.place_in(request, listed) or FIRST
     items = await edge.ledger.read(
-        batches.items_of(batch.batch_id, (board, seq), count=count), ReadKind.MODERATION
+        batch_items.items_of(batch.batch_id, (board, seq), count=count), ReadKind.MODERATION
     )
     place = items[-1].place if len(items) == count else None
     return BatchPage(

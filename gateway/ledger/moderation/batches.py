@@ -1,4 +1,4 @@
-"""Batches: decisions on many submissions, with the items that each was previewed with."""
+"""Batches: decisions on many submissions. Their items are in `batch_items`."""
 
 from __future__ import annotations
 
@@ -11,18 +11,13 @@ from typing import Any, Final, NamedTuple
 import orjson
 from sqlalchemy import bindparam, delete, insert, select, tuple_, update
 
-from gateway.ledger.schema import Int64, Text, batch_items, batches, cases, submissions
+from gateway.ledger.moderation.batch_items import BatchItem, ItemOutcome
+from gateway.ledger.schema import Int64, Text, batches
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from policies.vocabulary import Reason
 
 BATCH: Final = "batch"
 """The key of a batch's id in the details of its events."""
-
-FIRST: Final = ("", -1)
-"""The place before the first item of a batch."""
-
-Place = tuple[str, int]
-"""The board of an item, and the number of its submission: items are in this order."""
 
 
 class BatchState(StrEnum):
@@ -42,39 +37,6 @@ class BatchState(StrEnum):
 _PREVIEWS: Final = frozenset(
     {BatchState.FILLING, BatchState.SELECTING, BatchState.PREVIEWED, BatchState.REFUSED}
 )
-
-
-class ItemOutcome(StrEnum):
-    """What became of an item: it waits, was decided and perhaps reversed, or was left as it is.
-
-    `overtaken` and `kept` were left by the batch and by its reversal, since somebody had decided on them.
-    `barred` could not be decided. `LeftOut` has the reasons.
-    """
-
-    WAITING = "waiting"
-    DECIDED = "decided"
-    OVERTAKEN = "overtaken"
-    BARRED = "barred"
-    REVERSED = "reversed"
-    KEPT = "kept"
-
-
-class LeftOut(StrEnum):
-    """The reason for which a batch leaves an item as it is.
-
-    It was decided on since the preview, its board has no policy, a colleague is in the case, somebody else
-    has to decide, two moderators have to approve, or the ledger refuses the decision. Judged again, it was
-    inconclusive, or what a person decided does not hold.
-    """
-
-    DECIDED_SINCE = "decided-since"
-    NO_POLICY = "no-policy"
-    CLAIMED = "claimed"
-    NOT_YOURS = "not-yours"
-    SECOND_APPROVAL = "second-approval"
-    REFUSED = "refused"
-    INCONCLUSIVE = "inconclusive"
-    DECIDED_BY_PERSON = "decided-by-person"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,64 +91,13 @@ class DueBatch(NamedTuple):
     scopes: tuple[str, ...]
 
 
-class BatchItem(NamedTuple):
-    """A submission of a batch, and what became of it there."""
-
-    board: str
-    seq: int
-    submission_id: str
-    player: str
-    newest_event: int
-    outcome: str = ItemOutcome.WAITING.value
-    decided_seq: int | None = None
-    why: str = ""
-    detail: str = "{}"
-
-    @property
-    def place(self) -> Place:
-        """Return its place among the items of its batch."""
-        return (self.board, self.seq)
-
-    @property
-    def is_waiting(self) -> bool:
-        """Return whether nothing has become of it yet."""
-        return self.outcome == ItemOutcome.WAITING
-
-    @property
-    def is_decided(self) -> bool:
-        """Return whether the batch has decided on it, and that was not reversed."""
-        return self.outcome == ItemOutcome.DECIDED
-
-
-class ItemScore(NamedTuple):
-    """The score of an item, how it ties, and who is in its case until when (Unix ms), if anybody is."""
-
-    seq: int
-    submission_id: str
-    player: str
-    outcome: str
-    score: int
-    achieved_at_ms: int
-    stats: str
-    claimed_by: str | None
-    claimed_until_ms: int | None
-
-    def is_in_case_of_another(self, moderator: str, *, now_ms: int) -> bool:
-        """Return whether another than this moderator is in its case."""
-        is_claimed = (self.claimed_until_ms or 0) > now_ms
-        return is_claimed and self.claimed_by not in ("", moderator)
-
-
-_b, _c, _i, _s = batches.c, cases.c, batch_items.c, submissions.c
+_b = batches.c
 _JSON: Final = ("scopes", "selection", "detail", "place", "preview", "outcomes", "left_out")
 _CHANGED: Final = (
     "state", "version", "changed_at_ms", "due_at_ms", "place", "looked_at", "items", "preview",
     "outcomes", "left_out", "decided_by", "reversed_by",
 )  # fmt: skip
 """The columns that change with the work on a batch."""
-
-_place = tuple_(_i.board, _i.seq)
-_behind = tuple_(bindparam("after_board", type_=Text), bindparam("after", type_=Int64))
 
 _BY_ID = Query(select(*batches.columns).where(_b.batch_id == bindparam("id")))
 _PAGE = Query(
@@ -219,59 +130,10 @@ _NEXT_DUE = Query(
     select(_b.due_at_ms).where(_b.due_at_ms.is_not(None)).order_by(_b.due_at_ms, _b.batch_id).limit(1)
 )
 _FORGET = Query(delete(batches).where(_b.batch_id == bindparam("id")))
-_ITEMS = Query(
-    select(*(_i[name] for name in BatchItem._fields))
-    .where(_i.batch_id == bindparam("id"), _place > _behind)
-    .order_by(_i.board, _i.seq)
-    .limit(bindparam("count"))
-)
 _UNFINISHED = Query(
     select(_b.batch_id)
     .where(_b.actor == bindparam("actor"), _b.due_at_ms.is_not(None))
     .limit(bindparam("count"))
-)
-_NEXT_BOARD = Query(
-    select(_i.board)
-    .where(_i.batch_id == bindparam("id"), _i.board > bindparam("after_board"))
-    .order_by(_i.board)
-    .limit(1)
-)
-_SCORES = Query(
-    select(
-        _i.seq,
-        _i.submission_id,
-        _i.player,
-        _i.outcome,
-        _s.score,
-        _s.achieved_at_ms,
-        _s.stats,
-        _c.claimed_by,
-        _c.claimed_until_ms,
-    )
-    .select_from(
-        batch_items.join(submissions, _s.seq == _i.seq).outerjoin(cases, _c.submission_id == _i.submission_id)
-    )
-    .where(
-        _i.batch_id == bindparam("id"),
-        _i.board == bindparam("board"),
-        _i.seq > bindparam("after", type_=Int64),
-    )
-    .order_by(_i.seq)
-    .limit(bindparam("count"))
-)
-_SET_OUTCOME = Query(
-    update(batch_items)
-    .where(_i.batch_id == bindparam("id"), _i.board == bindparam("board"), _i.seq == bindparam("number"))
-    .values(
-        outcome=bindparam("to_outcome"),
-        decided_seq=bindparam("to_decided_seq", type_=Int64),
-        why=bindparam("to_why"),
-    )
-)
-_REMOVE = Query(
-    delete(batch_items).where(
-        _i.batch_id == bindparam("id"), _i.board == bindparam("board"), _i.seq == bindparam("number")
-    )
 )
 
 
@@ -352,72 +214,6 @@ def next_due() -> Operation[int | None]:
     return work
 
 
-async def add_items(tx: Transaction, batch_id: str, items: Sequence[BatchItem]) -> None:
-    """Add items to a batch."""
-    rows = [(batch_id, item.board, item.seq, item.submission_id, item.player, *item[4:]) for item in items]
-    if rows:
-        await tx.insert(batch_items, rows)
-
-
-async def new_items(
-    tx: Transaction, batch_id: str, items: Sequence[BatchItem], *, most: int
-) -> list[BatchItem]:
-    """Return those of some items that a batch of up to `most` items does not have."""
-    board, seq = min(item.place for item in items)
-    known = {item.place for item in await load_items(tx, batch_id, (board, seq - 1), count=most)}
-    return [item for item in items if item.place not in known]
-
-
-async def remove_items(tx: Transaction, batch_id: str, items: Sequence[BatchItem]) -> None:
-    """Remove items of a batch, as far as it has them."""
-    await tx.run_each(_REMOVE, [_key(batch_id, item) for item in items])
-
-
-async def set_outcomes(tx: Transaction, batch_id: str, items: Sequence[BatchItem]) -> None:
-    """Store what became of items."""
-    values = [
-        _key(batch_id, item)
-        | {"to_outcome": item.outcome, "to_decided_seq": item.decided_seq, "to_why": item.why}
-        for item in items
-    ]
-    await tx.run_each(_SET_OUTCOME, values)
-
-
-def _key(batch_id: str, item: BatchItem) -> dict[str, Any]:
-    return {"id": batch_id, "board": item.board, "number": item.seq}
-
-
-async def load_items(tx: Transaction, batch_id: str, after: Place, *, count: int) -> list[BatchItem]:
-    """Return the items of a batch behind a place, in order, inside a transaction."""
-    rows = await tx.rows(_ITEMS, id=batch_id, after_board=after[0], after=after[1], count=count)
-    return [BatchItem(*row) for row in rows]
-
-
-def items_of(batch_id: str, after: Place, *, count: int) -> Operation[list[BatchItem]]:
-    """Return the items of a batch behind a place, in order."""
-
-    async def work(tx: Transaction) -> list[BatchItem]:
-        return await load_items(tx, batch_id, after, count=count)
-
-    return work
-
-
 async def count_unfinished(tx: Transaction, actor: str, *, most: int) -> int:
     """Count an actor's batches that have work or wait to be applied, up to so many."""
     return len(await tx.rows(_UNFINISHED, actor=actor, count=most))
-
-
-async def next_board(tx: Transaction, batch_id: str, after: str) -> str | None:
-    """Return the next board with items of a batch, None behind the last."""
-    rows = await tx.rows(_NEXT_BOARD, id=batch_id, after_board=after)
-    return rows[0][0] if rows else None
-
-
-def scores_on(batch_id: str, board: str, *, after: int, count: int) -> Operation[list[ItemScore]]:
-    """Return the scores of a batch's items on a board behind a number, in order."""
-
-    async def work(tx: Transaction) -> list[ItemScore]:
-        rows = await tx.rows(_SCORES, id=batch_id, board=board, after=after, count=count)
-        return [ItemScore(*row) for row in rows]
-
-    return work

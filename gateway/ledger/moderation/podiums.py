@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from sqlalchemy import bindparam, select
 
 from gateway.ledger.index_pages import standings_of
-from gateway.ledger.moderation.batches import ItemScore
+from gateway.ledger.moderation.batch_items import ItemScore
 from gateway.ledger.schema import standings
 from gateway.ledger.submission_rows import stats_from
 from gateway.ledger.transaction import Operation, Query, Transaction

@@ -10,7 +10,7 @@ from sqlalchemy import Select, bindparam, func, select, text, tuple_
 
 from gateway.ledger.index_pages import fetch_listed, is_listed
 from gateway.ledger.moderation.bans import is_banned, reasons_without_bans
-from gateway.ledger.moderation.batches import BatchItem
+from gateway.ledger.moderation.batch_items import BatchItem
 from gateway.ledger.queries import replay_findings
 from gateway.ledger.records import SERVER_CREDENTIAL
 from gateway.ledger.schema import BANNED, OF_NO_BAN, Int64, Text, events, is_in, submissions
