@@ -22,7 +22,7 @@ Action = Callable[[], object]
 
 
 class Point(StrEnum):
-    """Points at which we must survive a fault, in the order in which a submission passes them."""
+    """Points at which we must survive a fault: those of a submission in its order, of duties, of imports."""
 
     AFTER_OPEN = "after-open"
     BEFORE_ADMIT = "before-admit"
@@ -46,6 +46,12 @@ class Point(StrEnum):
     INSIDE_ARCHIVE = "inside-archive"
     INSIDE_REFOLD = "inside-refold"
     BEFORE_FENCED_WRITE = "before-fenced-write"
+    INSIDE_COPY = "inside-copy"
+    AFTER_COPY = "after-copy"
+    AFTER_IMPORTED_BATCH = "after-imported-batch"
+    AFTER_REFUSALS = "after-refusals"
+    INSIDE_CHECKPOINT = "inside-checkpoint"
+    AFTER_CHECKPOINT = "after-checkpoint"
 
 
 class Unforeseen(Exception):

@@ -142,7 +142,7 @@ def _check(server: SyncServerClient, board: str, source: ImportSource) -> None:
         raise AssertionError("an operation in the future was accepted")
 
     count = refused = 0
-    for number, row, reason in check_rows(rows_of(source.scores()), errors_of):
+    for number, row, reason in check_rows(rows_of(source.scores(), board), errors_of):
         count = number
         if reason is not None:
             refused += 1
@@ -160,7 +160,9 @@ def _import(server: SyncServerClient, board: str, source: ImportSource, what: Se
     checkpoint = Checkpoint(beside.with_name(f"{beside.name}.{board}.imported"), what)
     refusals = beside.with_name(f"{beside.name}.{board}.refused")
     total = sum(1 for _ in source.scores())
-    rows = rows_of(source.scores())
+    rows = rows_of(source.scores(), board)
+    if done := checkpoint.load()[0]:
+        error_console().print(f"{beside}: goes on after row {done}", markup=False, soft_wrap=True)
     with showing_progress(error_console(), board, total) as advance:
         imported = import_rows(
             rows, lambda batch: server.write_each(board, batch), checkpoint, refusals, advance

@@ -10,8 +10,9 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import IO, Any, Final, NamedTuple
 
+from gateway.runtime.failpoints import Point, reach
 from policies.errors import SettingsError
 from scoregate.imports.imported_score import LONGEST_TEXT, ImportedScore
 
@@ -41,17 +42,17 @@ class Row(NamedTuple):
 
 
 class Imported(NamedTuple):
-    """The numbers of rows that were written and refused."""
+    """The numbers of rows that were written and refused, in this run and those that were cut off before."""
 
     written: int
     refused: int
 
 
-def rows_of(scores: Iterable[ImportedScore]) -> Iterator[Row]:
+def rows_of(scores: Iterable[ImportedScore], board: str) -> Iterator[Row]:
     """Yield the row of each score: those without a time get one, a millisecond later for each turn."""
     for number, imported in enumerate(scores):
         player = imported.player[:LONGEST_TEXT]
-        yield Row(_write(number, imported), player, imported.place, imported.fault)
+        yield Row(_write(board, number, imported), player, imported.place, imported.fault)
 
 
 def refusal(number: int, row: Row, reason: str) -> str:
@@ -60,8 +61,8 @@ def refusal(number: int, row: Row, reason: str) -> str:
     return json.dumps({"row": number, **place, "player": row.player, "reason": reason})
 
 
-def _write(number: int, imported: ImportedScore) -> Write:
-    """Return a write whose operation id follows from all that it says, so that it happens once.
+def _write(board: str, number: int, imported: ImportedScore) -> Write:
+    """Return a write whose operation id follows from the board and all that it says, so that it happens once.
 
     Texts that no row may have are cut, and have question marks for what is not printed in ASCII, so that the
     gateway refuses the row and not the request.
@@ -69,7 +70,7 @@ def _write(number: int, imported: ImportedScore) -> Write:
     player, score, turn, achieved_at, stats, *_ = imported
     at = _FIRST_AT + timedelta(milliseconds=turn)
     achieved_at = at.isoformat(timespec="milliseconds") if achieved_at is None else achieved_at
-    content = json.dumps([number, player, score, achieved_at, *([stats] if stats else [])])
+    content = json.dumps([board, number, player, score, achieved_at, *([stats] if stats else [])])
     operation = "import-" + sha256(content.encode()).hexdigest()[:40]
     entry = {"player": _sendable(player), "score": _sendable(score), "achieved_at": _sendable(achieved_at)}
     others = {"stats": {name: _sendable(value) for name, value in stats.items()}} if stats else {}
@@ -114,7 +115,9 @@ class Checkpoint:
             json.dump({"of": self._of, "done": done, "refusals": refusals}, file)
             file.flush()
             os.fsync(file.fileno())
+        reach(Point.INSIDE_CHECKPOINT)
         unready.replace(self._path)
+        reach(Point.AFTER_CHECKPOINT)
 
 
 def import_rows(
@@ -130,29 +133,38 @@ def import_rows(
     written, or is a link.
     """
     done, said = checkpoint.load()
-    remaining, written, refused = iter(rows), 0, 0
+    remaining = iter(rows)
     if done > sum(1 for _ in islice(remaining, done)):
         raise SettingsError(f"{done} rows were imported before, and the source has fewer now")
     advance(done)
-    with open(refusals, "ab", opener=_not_by_a_link) as file:
-        file.truncate(min(said, file.tell()))  # what was said of a batch that was not done
-        file.seek(0, os.SEEK_END)
+    with open(refusals, "a+b", opener=_not_by_a_link) as file:
+        refused = _count_of_kept(file, said)
         while batch := list(islice(remaining, BATCH)):
-            for number, (row, reason) in enumerate(_refused(batch, write_each), done + 1):
-                if reason is None:
-                    written += 1
-                    continue
-                refused += 1
-                file.write(refusal(number, row, reason).encode() + b"\n")
+            lines = [
+                refusal(number, row, reason).encode() + b"\n"
+                for number, (row, reason) in enumerate(_refused(batch, write_each), done + 1)
+                if reason is not None
+            ]
+            reach(Point.AFTER_IMPORTED_BATCH)
+            refused += len(lines)
+            file.writelines(lines)
             file.flush()
             os.fsync(file.fileno())
+            reach(Point.AFTER_REFUSALS)
             done += len(batch)
             checkpoint.keep(done, file.tell())
             advance(len(batch))
         is_empty = not file.tell()
     if is_empty:
         refusals.unlink()
-    return Imported(written, refused)
+    return Imported(done - refused, refused)
+
+
+def _count_of_kept(file: IO[bytes], said: int) -> int:
+    """Strike what was said of a batch that was not done, and return the number of lines that stay."""
+    file.truncate(min(said, file.tell()))
+    file.seek(0)
+    return sum(1 for _ in file)
 
 
 def _not_by_a_link(path: str, flags: int) -> int:

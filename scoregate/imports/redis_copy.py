@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import redis
 
+from gateway.runtime.failpoints import Point, reach
 from policies.errors import SettingsError
 from scoregate.imports.imported_score import ImportedScore, whole_or_text
 
@@ -46,6 +47,7 @@ def copy_sorted_set(url: str, key: str, copy: Path) -> int:
             if not file.execute("SELECT 1 FROM sqlite_schema WHERE name = 'copied'").fetchone():
                 _fill(file, url, key, of)
                 file.execute("COMMIT")
+                reach(Point.AFTER_COPY)
             if (of,) != file.execute("SELECT source FROM copied").fetchone():
                 raise SettingsError(f"{copy} is of another sorted set; remove it to copy this one")
             return int(file.execute("SELECT count(*) FROM scores").fetchone()[0])
@@ -62,6 +64,7 @@ def _fill(file: sqlite3.Connection, url: str, key: str, of: str) -> None:
             _refuse_other_types(source, key)
             for page in _pages(source, key):
                 file.executemany("INSERT OR REPLACE INTO scores VALUES (?, ?)", page)
+                reach(Point.INSIDE_COPY)
             _refuse_other_types(source, key)  # it may have ended meanwhile, and the copy with it
     except redis.RedisError as error:
         raise SettingsError(f"Redis: {error}") from None

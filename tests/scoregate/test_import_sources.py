@@ -108,11 +108,13 @@ async def test_a_sorted_set_comes_onto_a_board_as_it_was(
     monkeypatch.setattr(redis.Redis, "from_url", lambda url, **_: source)
     monkeypatch.chdir(tmp_path)
     args, how = (harness, "redis://localhost/0", await key_of(harness, tmp_path)), {"member_prefix": "user:"}
-    for status in (1, 0):
-        assert status == await import_into(*args, key="lb:foo", **how)
+    for _ in range(2):
+        assert 1 == await import_into(*args, key="lb:foo", **how)
         source.zadd("lb:foo", {"user:late": 10})
     assert [("eve", 90), ("zoe", 70), ("ada", 70)] == await listed(harness)
-    assert "lb_foo.arcade.copy: 5 members" in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert "lb_foo.arcade.copy: 5 members\nlb_foo: goes on after row 5\n" in said.err
+    assert 2 == said.out.count("3 written, 2 refused, see lb_foo.arcade.refused\n")
     refused = await asyncio.to_thread(Path("lb_foo.arcade.refused").read_text)
     assert ["far", "half"] == [json.loads(line)["player"] for line in refused.splitlines()]
 

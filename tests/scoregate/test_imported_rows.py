@@ -17,11 +17,11 @@ from tests.support.harness import Harness
 from tests.support.importing import import_into, key_of
 
 
-def rows(text: str, at: str | None = None) -> list[Row]:
+def rows(text: str, at: str | None = None, board: str = "b") -> list[Row]:
     with NamedTemporaryFile("w", suffix=".csv") as file:
         file.write(text)
         file.flush()
-        return list(rows_of(scores_of_csv(Path(file.name), Columns("who", "points", at))))
+        return list(rows_of(scores_of_csv(Path(file.name), Columns("who", "points", at)), board))
 
 
 def test_an_import_that_was_cut_off_goes_on_where_it_ended(
@@ -45,9 +45,9 @@ def test_an_import_that_was_cut_off_goes_on_where_it_ended(
     files = (Checkpoint(tmp_path / "checkpoint", ["here", b"rows"]), tmp_path / "refusals")
     with pytest.raises(ConnectionError):
         import_rows(listed, write_each, *files, lambda _: None)
-    assert (2, 1) == import_rows(listed, write_each, *files, lambda _: None)
+    assert (4, 1) == import_rows(listed, write_each, *files, lambda _: None)
     assert sent[1] == sent[2]
-    assert (0, 0) == import_rows(listed, write_each, *files, lambda _: None)
+    assert (4, 1) == import_rows(listed, write_each, *files, lambda _: None)
     with pytest.raises(SettingsError, match="of another file, gateway"):
         Checkpoint(tmp_path / "checkpoint", ["there", b"rows"]).load()
     assert '{"row": 5, "place": "line 6", "player": "p4", "reason": "too high"}\n' == files[1].read_text()
@@ -62,6 +62,13 @@ def test_rows_keep_their_times_or_their_order() -> None:
     assert first.write["achieved_at"] < second.write["achieved_at"]
     with pytest.raises(SettingsError, match="points"):
         rows("who\na\n")
+
+
+def test_a_row_is_another_operation_on_another_board() -> None:
+    """One file can be imported onto several boards: a server's operation is of one board for ever."""
+    here, there = (rows("who,points\na,1\n", board=board)[0].write for board in ("here", "there"))
+    assert here["operation"] != there["operation"]
+    assert here | {"operation": ""} == there | {"operation": ""}
 
 
 async def test_the_command_brings_a_file_onto_a_board_once(harness: Harness, tmp_path: Path) -> None:
