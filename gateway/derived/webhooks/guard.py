@@ -70,7 +70,7 @@ def looks_like_address(host: str) -> bool:
 def is_public(address: str) -> bool:
     """Return whether an address is public: not private, loopback, link-local, multicast and the like."""
     try:
-        judged = _embedded(ip_address(address.partition("%")[0]))
+        judged = _embedded(ip_address(address))
     except ValueError:
         return False
     return judged.is_global and not (judged.is_multicast or judged.is_reserved or judged.is_unspecified)

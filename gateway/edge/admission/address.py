@@ -97,7 +97,7 @@ def _without_port(hop: str) -> str:
 
 def _parse(text: str) -> Address | None:
     try:
-        address = ip_address(text.strip().partition("%")[0])
+        address = ip_address(text.strip())
     except ValueError:
         return None
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
