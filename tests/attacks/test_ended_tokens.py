@@ -193,3 +193,38 @@ async def test_an_end_is_an_event_of_the_player(harness: Harness):
     trail = await harness.get(f"/v1/moderation/trail?player={player}", moderator)
     [event] = trail.body["events"]
     assert ("tokens-ended", {"generation": 1}) == (event["reason"], event["detail"])
+
+
+async def test_each_further_end_of_one_players_tokens_is_known_too(harness: Harness):
+    """The tokens of between two ends are over after the second, on an edge that knows the first; an older note, which comes late, changes nothing."""
+    token = await harness.new_player()
+    player = bearer_of(harness, token).subject
+    elsewhere = EndedTokens(harness.edge.ledger)
+    endings, between = [], []
+    for _ in range(3):
+        endings.append(await harness.edge.ledger.write(end_tokens(player, Act("player:x", harness.clock()))))
+        await elsewhere.refresh()
+        between.append(replace(bearer_of(harness, token), generation=endings[-1].generation))
+        assert [*[True] * (len(between) - 1), False] == [await elsewhere.has_ended(each) for each in between]
+    elsewhere.note(endings[0])
+    assert await elsewhere.has_ended(between[1])
+
+
+async def test_an_end_that_is_made_while_the_ledger_is_asked_is_not_forgotten(harness: Harness, monkeypatch):
+    """The answer of before is not kept, even if what was heard meanwhile is kept no longer."""
+    monkeypatch.setattr(ended_tokens, "KEPT", 1)
+    bearers = [bearer_of(harness, await harness.new_player()) for _ in range(2)]
+    shared = EndedTokens(harness.edge.ledger, bits=8)
+    answer = harness.edge.ledger.read
+
+    async def ends_meanwhile(*asked: Any) -> Any:
+        found = await answer(*asked)
+        monkeypatch.setattr(harness.edge.ledger, "read", answer)
+        for bearer in bearers:
+            await harness.edge.ledger.write(end_tokens(bearer.subject, Act("player:x", harness.clock())))
+        await shared.refresh()
+        return found
+
+    monkeypatch.setattr(harness.edge.ledger, "read", ends_meanwhile)
+    assert not await shared.has_ended(bearers[0])
+    assert await shared.has_ended(bearers[0])

@@ -15,11 +15,12 @@ import pytest
 from gateway.ledger import queries
 from gateway.ledger.acts import Act
 from gateway.ledger.moderation.renames import rename
-from gateway.ledger.players.friends import follow
+from gateway.ledger.players.friends import follow, friends_of
 from gateway.ledger.players.joins import put_join
 from gateway.ledger.players.memberships import change_membership
 from gateway.ledger.players.merges import Merge
 from gateway.ledger.privacy import export
+from gateway.ledger.privacy.erased_texts import next_texts
 from gateway.ledger.privacy.erasures import Erasure, erasure
 from gateway.ledger.privacy.export import export_own, export_player
 from gateway.ledger.seals.audit import audit
@@ -211,6 +212,43 @@ def test_an_erasure_can_be_taken_back_until_it_begins_and_asked_for_twice():
     assert {"track.a"} == eraser.boards
 
 
+@pytest.mark.parametrize(
+    ("asked_at_ms", "grace_ms", "due_ms"),
+    [(7, 1_000, 1_007), (0, GRACE_MS, GRACE_MS), (7, GRACE_MS, GRACE_MS)],
+)
+def test_who_asks_again_is_erased_at_the_earlier_of_both_times(asked_at_ms: int, grace_ms: int, due_ms: int):
+    """An operator's grace may be shorter than a player's; none is made longer, nor one that has begun any other."""
+    game = a_life()
+    game.books.do(ask("ada", Act("player:ada", NOON_MS)))
+    operator = Act("cli", NOON_MS + asked_at_ms)
+    again = game.books.do(ask("ada", operator, grace_ms=grace_ms))
+    assert (NOON_MS + due_ms, False) == (again.erasure.due_at_ms, again.is_new)
+    assert asyncio.run(Forgotten(game).step("ada", now_ms=NOON_MS + due_ms))
+    begun: Any = game.books.do(erasure("ada"))
+    assert begun.begun_seq
+    assert (begun, False) == (
+        (late := game.books.do(ask("ada", operator, grace_ms=0))).erasure,
+        late.is_new,
+    )
+
+
+def test_a_slice_that_another_process_has_done_is_not_done_again():
+    """Who comes late with what it read before changes nothing, and writes no event."""
+    game = a_life()
+    game.books.do(ask("ada", Act("player:ada", NOON_MS)))
+    assert asyncio.run(Forgotten(game).step("ada", now_ms=LATER))
+    stands: Any = game.books.do(erasure("ada"))
+
+    async def next_slice(tx: Any) -> Any:
+        return await next_texts(tx, "ada", after=stands.seen_seq, count=2)
+
+    found = game.books.do(next_slice)
+    assert game.books.do(erasing.erase_slice(stands, found, now_ms=LATER))
+    left = everything(game)
+    assert 0 == game.books.do(erasing.erase_slice(stands, found, now_ms=LATER))
+    assert left == everything(game)
+
+
 def test_with_a_player_those_who_were_merged_into_them_are_erased():
     """And who was merged into another cannot be erased alone; neither is merged or parted any more."""
     game = a_life()
@@ -265,6 +303,19 @@ def test_nobody_takes_back_the_erasure_of_a_player_who_was_parted_from_them():
     game.books.do(ask("ada", Act("player:ada", NOON_MS)))
     assert not game.books.do(take_back("bob"))
     assert game.books.do(erasure("ada"))
+
+
+def test_the_lists_of_those_who_followed_an_erased_player_are_other_lists():
+    """Each has a version of its own, or a copy of the one before would still be taken for it; those of strangers stay."""
+    game = a_life()
+    game.books.do(follow("dan", "bob", now_ms=NOON_MS))
+    followers, before = ("bob", "cyd", "dan"), {}
+    for each in followers:
+        before[each] = game.books.do(friends_of(each))
+    erased(game)
+    after = {each: game.books.do(friends_of(each)) for each in followers}
+    assert [(), (), ("bob",)] == [after[each].friends for each in followers]
+    assert [1, 1, 0] == [after[each].version - before[each].version for each in followers]
 
 
 def test_whom_a_merge_made_a_player_follow_is_erased_with_either_of_the_two():

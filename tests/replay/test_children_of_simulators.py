@@ -16,7 +16,7 @@ from policies.trees import TreeRefused
 from policies.vocabulary import Reason, SimulatorKind
 from replay.simulators import Simulation, SimulatorFault
 from replay.simulators.all_simulators import AllSimulators
-from replay.simulators.child_process import SandboxUnavailable
+from replay.simulators.child_process import ChildProcess, SandboxUnavailable
 from replay.simulators.folder_copies import FolderCopies
 from replay.simulators.plugin import PluginSimulators
 from replay.simulators.process import ProcessSimulators
@@ -233,3 +233,26 @@ def test_P18_a_module_file_of_any_size_is_not_taken(sandbox: Sandbox, tmp_path: 
     assert SimulatorFault(Reason.SIMULATOR_UNUSABLE) == sandbox.simulate(
         module_request(Module(large, "sha256:" + "0" * 64))
     )
+
+
+@pytest.mark.usefixtures("none_is_left")
+@pytest.mark.parametrize(
+    ("script", "fault"),
+    [
+        ("kill -XCPU $$", SimulatorFault(Reason.TIMED_OUT)),
+        ("exit 152", SimulatorFault(Reason.TIMED_OUT)),
+        ("echo MemoryError >&2; exit 1", SimulatorFault(Reason.OUT_OF_MEMORY)),
+        ("echo memory allocation of 9 bytes failed >&2; kill -ABRT $$", SimulatorFault(Reason.OUT_OF_MEMORY)),
+        ("exit 0", SimulatorFault(Reason.SIMULATOR_TRAPPED, {"exit_status": 0})),
+        ("exit 7", SimulatorFault(Reason.SIMULATOR_TRAPPED, {"exit_status": 7})),
+        ("kill -SEGV $$", SimulatorFault(Reason.SIMULATOR_TRAPPED, {"signal": 11})),
+        ("echo why >&2; exit 7", SimulatorFault(Reason.SIMULATOR_TRAPPED, {"exit_status": 7}, "why")),
+        ("exec >&-; sleep 600", SimulatorFault(Reason.SIMULATOR_UNUSABLE)),
+    ],
+)
+def test_how_a_child_ended_is_told(script: str, fault: SimulatorFault):
+    """Out of processor time, also by a shell or bubblewrap that tells of it (128 + 24); out of memory; or as it says."""
+    child = ChildProcess(["/bin/sh", "-c", script])
+    told = child.cause_of_death()
+    child.kill()
+    assert fault == told

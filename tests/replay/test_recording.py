@@ -113,6 +113,28 @@ def test_each_fault_is_named(data: bytes, message: str) -> None:
         decode(data, maximum_ticks=MAXIMUM_TICKS)
 
 
+LARGEST, BEYOND = b"\xff\xff\xff\xff\x0f", b"\x80\x80\x80\x80\x10"
+"""2^32 - 1, and 2^32, which would be another spelling of 0."""
+
+
+def test_the_largest_word_is_one_and_one_more_is_none() -> None:
+    """In each place where a number may stand, and beside small ones and large ones."""
+    alone, beside = (b"\x01", b"\x00", b"\x01", b"\x01%b"), (b"\x02", b"\x00", b"\x02", b"\x01\x05\x01%b")
+    for *head, body in (alone, beside):
+        played = decode(container(*head, body % LARGEST), maximum_ticks=2)
+        assert pack_inputs([2**32 - 1]) == played.inputs[-4:]
+        with pytest.raises(RecordingError, match="larger than 32 bits"):
+            decode(container(*head, body % BEYOND), maximum_ticks=2)
+    assert (
+        2**32 - 1
+        == decode(container(b"\x01", LARGEST, b"\x01", b"\x01\x05"), maximum_ticks=1).checkpoint_ticks
+    )
+    parts = [b"\x01", b"\x00", b"\x01"]
+    for at in range(3):
+        with pytest.raises(RecordingError, match="larger than 32 bits"):
+            decode(container(*parts[:at], BEYOND, *parts[at + 1 :], b"\x01\x05"), maximum_ticks=1)
+
+
 def test_a_run_may_last_exactly_as_long_as_is_allowed() -> None:
     """The longest run of a board is taken; with one tick more it is refused."""
     longest = encode(pack_inputs([7] * 5), [], 0)

@@ -311,6 +311,26 @@ NOT_WHOLE = [
     b"POST /v1/x HTTP/1.1\r\nConnection: keep-alive, upgrade\r\nContent-Length: 0\r\n\r\n",
     b"POST /v1/x HTTP/1.1\r\nX: ",
 ]
+ANNOUNCED = [
+    b"Content-Length: 2",
+    b"Content-Length : 2",
+    b"Content-Length:\t2 ",
+    b"CONTENT-LENGTH: +2",
+    b"content-length: 2, 2",
+    b"Content-Length: 0x2",
+    b"Content-Length: 2;",
+    b"Content-Length:\r\n 2",
+    b"Content-Length: 0000000002",
+    b"Transfer-Encoding: chunked",
+    b"transfer-encoding:chunked",
+]
+"""What may announce a body to somebody, in whatever spelling."""
+
+
+def test_F21_a_head_whose_body_is_still_to_come_is_not_whole():
+    """Not in any spelling of its length: what comes next would be read as the next request."""
+    heads = [b"POST /v1/x HTTP/1.1\r\nHost: a\r\n%b\r\n\r\n" % line for line in ANNOUNCED]
+    assert [False] * len(heads) == [is_whole_request(head) for head in heads]
 
 
 def test_F21_only_a_whole_plain_request_is_refused_at_the_door():

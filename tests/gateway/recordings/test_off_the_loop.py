@@ -74,3 +74,32 @@ async def test_what_hangs_is_bounded_and_what_is_beyond_refused_at_once(
     await eventually(lambda: recordings._room._value == 3)
     await asyncio.wait_for(_until_stored(recordings), 20)
     recordings.close()
+
+
+@pytest.mark.parametrize("ending", ["done", "failed", "given up", "refused"])
+async def test_however_a_call_ends_who_waits_for_its_end_hears_of_it_once(
+    tmp_path: Path, disk: Standstill, monkeypatch: pytest.MonkeyPatch, ending: str
+):
+    """Who does not would keep a turn for ever; one that is given up has ended when its thread is free."""
+    monkeypatch.setattr(module, "IN_HAND", 1)
+    recordings = recordings_in(tmp_path, 20 if ending in {"done", "failed"} else 0.05)
+    ends: list[str] = []
+
+    def fails() -> None:
+        raise RecordingsUnavailable("the disk is broken")
+
+    async def call() -> None:
+        works = {"done": str, "failed": fails}
+        with suppress(RecordingsUnavailable):
+            await recordings.off_loop_until(lambda: ends.append(ending), works.get(ending, disk.stand))
+
+    if ending == "refused":
+        with suppress(RecordingsUnavailable):
+            await recordings.off_loop(disk.stand)
+    await call()
+    assert (ending == "given up") == (ends == [])
+    disk.end()
+    await eventually(lambda: ends == [ending])
+    await eventually(lambda: recordings._room._value == 1)
+    assert [ending] == ends
+    recordings.close()
