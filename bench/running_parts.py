@@ -27,15 +27,17 @@ class RunningParts:
 
     def memory_mib(self) -> dict[str, float]:
         """Return the proportional set size (PSS) of each part with its children (MiB)."""
-        return {name: sum(map(_pss_mib, _family_of(pid))) for name, pid in self.pids.items()}
+        return {
+            name: sum(resident_mib(each)[0] for each in family_of(pid)) for name, pid in self.pids.items()
+        }
 
     def idle_cpu(self, seconds: float) -> dict[str, float]:
         """Return the share of a core that each part takes in a span of time."""
-        before = {name: _cpu_s(pid) for name, pid in self.pids.items()}
+        before = {name: _cpu_of_family(pid) for name, pid in self.pids.items()}
         began = time.perf_counter()
         time.sleep(seconds)
         took_s = time.perf_counter() - began
-        return {name: (_cpu_s(pid) - before[name]) / took_s for name, pid in self.pids.items()}
+        return {name: (_cpu_of_family(pid) - before[name]) / took_s for name, pid in self.pids.items()}
 
 
 @contextmanager
@@ -77,20 +79,24 @@ def _await_port(port: int, process: subprocess.Popen[bytes]) -> None:
     sys.exit("the edge did not start; see the log in the folder of the measurement")
 
 
-def _family_of(pid: int) -> list[int]:
+def family_of(pid: int) -> list[int]:
+    """Return a process and all that it has started."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [pid, *(each for child in children for each in _family_of(int(child)))]
+    return [pid, *(each for child in children for each in family_of(int(child)))]
 
 
-def _pss_mib(pid: int) -> float:
+def resident_mib(pid: int) -> tuple[float, float]:
+    """Return the proportional and the resident set size (PSS and RSS) of one process (MiB)."""
     rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    [kib] = re.findall(r"^Pss:\s+(\d+) kB$", rollup, re.MULTILINE)
-    return int(kib) / 1024
+    sizes = dict(re.findall(r"^(Pss|Rss):\s+(\d+) kB$", rollup, re.MULTILINE))
+    return int(sizes["Pss"]) / 1024, int(sizes["Rss"]) / 1024
 
 
-def _cpu_s(pid: int) -> float:
-    ticks = 0
-    for each in _family_of(pid):
-        fields = Path(f"/proc/{each}/stat").read_text().rpartition(") ")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
+def cpu_s(pid: int) -> float:
+    """Return the processor time that one process has taken (s)."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _cpu_of_family(pid: int) -> float:
+    return sum(map(cpu_s, family_of(pid)))

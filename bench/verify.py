@@ -48,9 +48,9 @@ from gateway.edge.auth.signing import Draft, sign_ed25519
 from gateway.edge.auth.tickets import Tickets
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.submissions.signed_runs import authenticate_run
+from gateway.edge_wiring import open_edge
 from gateway.index import keys
 from gateway.runtime.settings import Settings
-from gateway.wiring import open_edge
 from policies.loader import Board
 from scoregate.commands.keys import register
 from tests.support.policies import a_policy, write_policies

@@ -27,4 +27,4 @@ class SortOrder(StrEnum):
 class PolicySection(BaseModel):
     """A section of a policy: strict, closed and immutable."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)

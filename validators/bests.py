@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from policies.fields import SortOrder
 from policies.judging import Transform
 from policies.model import Policy
 from validators.baseline import Baseline
 from validators.scale import all_on_scale
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 def is_better(score: int, other: int | None, policy: Policy) -> bool:
@@ -43,6 +46,8 @@ def merits(scores: tuple[int, ...], policy: Policy) -> NDArray[np.float64]:
 
 def successive_bests(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the merits of a series that were better than all before them."""
+    import numpy as np  # noqa: PLC0415 - loads slowly, and many an edge judges without it
+
     reached = np.maximum.accumulate(values)
     is_new = np.ones(len(values), dtype=bool)
     is_new[1:] = reached[1:] > reached[:-1]

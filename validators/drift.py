@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, NamedTuple
 
 from policies.judging import PLAYER_RECENT
 from policies.model import Policy
@@ -14,6 +11,10 @@ from policies.vocabulary import Expected, Finding, Reason
 from validators.bests import best_among, distances_of, is_better, merits
 from validators.scale import Middle, middle_of_values, step_on_scale
 from validators.submission import History, Submission
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class CusumChart(NamedTuple):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from policies.model import Policy
 from policies.vocabulary import Expected, Finding, Reason
 from validators.bests import best_of, distances_of, is_better, merits, successive_bests
@@ -31,7 +29,8 @@ def progress(submission: Submission, policy: Policy, history: History) -> Iterat
     if rule.points is not None and gain > rule.points:
         expected = Expected(at_most=rule.points, unit="points beyond the player's best")
         yield Finding(Reason.PROGRESS, gain, expected, player.count)
-    steps = np.diff(successive_bests(merits(player.scores, policy)))
+    bests = successive_bests(merits(player.scores, policy))
+    steps = bests[1:] - bests[:-1]
     if len(steps) < LEAST_STEPS:
         return
     scale = distances_of(policy)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.judging import Transform
 from validators.baseline import Baseline
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 NORMAL_MAD: Final = 0.6745
 """The median absolute deviation of a standard normal distribution: its third quartile, Φ⁻¹(0.75)."""
@@ -59,6 +60,8 @@ def step_on_scale(points: float, at: float, transform: Transform) -> float:
 
 def all_on_scale(scores: Sequence[int], transform: Transform) -> NDArray[np.float64]:
     """Return scores on the scale, in their order."""
+    import numpy as np  # noqa: PLC0415 - loads slowly, and many an edge judges without it
+
     values = np.array(scores, dtype=np.float64)
     return np.log1p(np.maximum(values, 0)) if transform is Transform.LOG else values
 
@@ -82,6 +85,8 @@ def robust_middle(scores: tuple[int, ...], transform: Transform) -> Middle:
 
 def middle_of_values(values: NDArray[np.float64]) -> Middle:
     """Return the same for values on a scale, at least one."""
+    import numpy as np  # noqa: PLC0415 - loads slowly, and many an edge judges without it
+
     values, count = np.sort(values), len(values)
     centre = _median(values)
     deviation = _median(np.sort(np.abs(values - centre)))

@@ -8,12 +8,16 @@ total apart.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple, Self
-
-from datasketches import frequent_items_error_type, frequent_strings_sketch
+from typing import Any, Final, NamedTuple, Self
 
 LOG2_SIZE: Final = 10
 """Binary logarithm of the counters that a sketch may have: it counts 768 players exactly, in 15 kB."""
+
+
+def _library() -> Any:
+    import datasketches  # noqa: PLC0415 - loads numpy, which a steward without trends does without
+
+    return datasketches
 
 
 class FrequentItem(NamedTuple):
@@ -28,14 +32,14 @@ class FrequencySketch:
     """The weights of items, of which the heaviest are known."""
 
     def __init__(self) -> None:
-        self._sketch = frequent_strings_sketch(LOG2_SIZE)
+        self._sketch = _library().frequent_strings_sketch(LOG2_SIZE)
 
     @classmethod
     def merged(cls, stored: Iterable[bytes]) -> Self:
         """Merge stored sketches into one."""
         merged = cls()
         for content in stored:
-            merged._sketch.merge(frequent_strings_sketch.deserialize(content))
+            merged._sketch.merge(_library().frequent_strings_sketch.deserialize(content))
         return merged
 
     def add(self, item: str, weight: int) -> None:
@@ -49,7 +53,7 @@ class FrequencySketch:
 
     def first(self, count: int) -> list[FrequentItem]:
         """Return the heaviest items, heaviest first; equal ones by name."""
-        rows = self._sketch.get_frequent_items(frequent_items_error_type.NO_FALSE_NEGATIVES)
+        rows = self._sketch.get_frequent_items(_library().frequent_items_error_type.NO_FALSE_NEGATIVES)
         items = [FrequentItem(item, lower, upper) for item, _, lower, upper in rows]
         return sorted(items, key=lambda item: (-item.at_most, item.item))[:count]
 

@@ -1,4 +1,4 @@
-"""The parts that handlers work with; `gateway.wiring` builds them once."""
+"""The parts that handlers work with; `gateway.edge_wiring` builds them once."""
 
 from __future__ import annotations
 

@@ -10,6 +10,9 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Mapping
 from functools import cache
+from importlib.resources import files
+
+import orjson
 
 
 def name_key(name: str) -> str:
@@ -43,12 +46,11 @@ def _prototypes() -> Mapping[str, str]:
     characters is recognized by its length, one with several look-alikes by their number; of a lone pair
     either will do.
     """
-    # Loading the table takes a tenth of a second, and most processes need no key.
-    from confusable_homoglyphs.confusables import confusables_data  # noqa: PLC0415 - see above
-
+    # The package's own module would keep its table for ever, which takes 17 MiB.
+    table = orjson.loads((files("confusable_homoglyphs") / "confusables.json").read_bytes())
     links = {
         _bare(key): [_bare(look_alike["c"]) for look_alike in look_alikes]
-        for key, look_alikes in confusables_data.items()
+        for key, look_alikes in table.items()
     }
     return {key: _prototype(key, links) for key in links if len(key) == 1}
 

@@ -17,13 +17,27 @@ Cells = tuple[Any, ...]
 
 
 class Query:
-    """A SQLAlchemy Core statement, compiled once for each database that executes it."""
+    """A SQLAlchemy Core statement, compiled once for each database that executes it.
+
+    Compiled at its first use: a part uses a fraction of all the statements that it loads.
+    """
 
     def __init__(self, statement: ClauseElement) -> None:
         self._statement = statement
-        compiled = statement.compile(dialect=_sqlite_dialect())
-        self.sqlite = str(compiled)
-        self._constants = _constants_of(compiled)
+
+    @cached_property
+    def sqlite(self) -> str:
+        """The text for SQLite."""
+        return self._on_sqlite[0]
+
+    @cached_property
+    def _constants(self) -> Mapping[str, Any]:
+        return self._on_sqlite[1]
+
+    @cached_property
+    def _on_sqlite(self) -> tuple[str, Mapping[str, Any]]:
+        compiled = self._statement.compile(dialect=_sqlite_dialect())
+        return str(compiled), _constants_of(compiled)
 
     @cached_property
     def postgres(self) -> tuple[str, tuple[str, ...], Mapping[str, Any]]:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any, Final
 
-import structlog
+from gateway.runtime.lean_structlog import structlog
 
 PER_MINUTE: Final = 6
 """Lines about one subject in a minute; the first one after it says how many were left out."""

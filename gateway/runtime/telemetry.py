@@ -9,9 +9,9 @@ from functools import lru_cache
 from typing import Any, BinaryIO, Final, cast
 
 import orjson
-import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from gateway.runtime.lean_structlog import structlog
 from gateway.runtime.log_sieve import Sieve, SievedEvents, SievedRecords, shorten_traceback
 from policies.errors import printable
 

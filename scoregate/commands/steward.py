@@ -24,7 +24,7 @@ def steward() -> None:
     from gateway.deployment.policies_folder import note_policies_folder
     from gateway.deployment.reload_answers import teller
     from gateway.runtime.reload import Reload
-    from gateway.wiring import open_steward
+    from gateway.steward_wiring import open_steward
     from scoregate.metrics import serving_metrics
     from scoregate.parts import run_part
 

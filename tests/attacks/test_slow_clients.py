@@ -12,8 +12,8 @@ import uvloop
 
 from gateway.edge.connections import ConnectionGate
 from gateway.edge.live import heartbeats, sse
+from gateway.edge_wiring import open_edge
 from gateway.runtime.settings import Settings
-from gateway.wiring import open_edge
 from tests.support.attack import a_run, accept, honest, until
 from tests.support.harness import Harness, Request, running_harness
 from tests.support.leaving import requests_that_stay

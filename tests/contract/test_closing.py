@@ -10,7 +10,7 @@ import pytest
 
 from gateway.deployment.presence import PartKind, parts_there, present_on_a_thread
 from gateway.runtime.settings import Settings
-from gateway.wiring import open_steward
+from gateway.steward_wiring import open_steward
 from tests.support import boards
 from tests.support.deployment import eventually
 from tests.support.harness import free_port, running_harness

@@ -14,7 +14,7 @@ import pytest
 from gateway.edge.auth.tokens import Bearer, Role
 from gateway.runtime.settings import Settings
 from gateway.steward.duties import Steward
-from gateway.wiring import open_steward
+from gateway.steward_wiring import open_steward
 from tests.faults.test_lanes_on_a_cluster import connections, masters
 from tests.gateway.edge.test_families import SCORE, Studio, opening
 from tests.support.attack import registered

@@ -18,6 +18,7 @@ from gateway.edge.auth import ended_tokens
 from gateway.edge.auth.ended_tokens import EndedTokens
 from gateway.edge.health import lag
 from gateway.edge.health.lag import Lag
+from gateway.edge_wiring import open_edge
 from gateway.runtime.settings import Settings
 from gateway.settlement import banned_players, builds, unprojected
 from gateway.settlement.banned_players import BannedPlayers
@@ -26,7 +27,7 @@ from gateway.settlement.unprojected import UnprojectedChanges
 from gateway.shared_records import Change
 from gateway.steward import leases as lease_turns
 from gateway.steward.leases import StewardLeases
-from gateway.wiring import open_edge, open_steward
+from gateway.steward_wiring import open_steward
 from policies.errors import IndexUnavailable, LedgerUnavailable
 from policies.loader import Policies
 from policies.vocabulary import State

@@ -13,11 +13,11 @@ import pytest
 from gateway.deployment.reload_answers import ReloadAnswer, last_answer, teller
 from gateway.deployment.run_files import PartFile, RunningPart
 from gateway.edge.submissions import submit
+from gateway.edge_wiring import put_in_force
 from gateway.ledger import queries
 from gateway.runtime import reload
 from gateway.runtime.reload import read_again
 from gateway.runtime.settings import Settings
-from gateway.wiring import put_in_force
 from policies.loader import Board, Policies, load_policies
 from tests.support.attack import CLAIM, a_run, honest, registered, until
 from tests.support.feeds import sse

@@ -20,6 +20,7 @@ from gateway.edge.auth.signing import Draft, sign_ed25519, sign_hmac_sha256
 from gateway.edge.connections import listen
 from gateway.edge.context import Edge
 from gateway.edge.health.gauges import measure_ledger
+from gateway.edge_wiring import open_edge
 from gateway.index import keys
 from gateway.index.scripts import index_boundary
 from gateway.ledger import queries
@@ -28,7 +29,6 @@ from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import REGISTRY
 from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
-from gateway.wiring import open_edge
 from policies.errors import IndexUnavailable
 from replay.simulators import Simulators
 from replay.worker.verifier import Verifier

@@ -29,7 +29,8 @@ from gateway.runtime import failpoints
 ROOT: Final = Path(__file__).parents[2]
 MODULES: Final = (
     "gateway.edge.connections",
-    "gateway.wiring",
+    "gateway.edge_wiring",
+    "gateway.steward_wiring",
     "replay.worker.process",
     "rich.console",
     "scoregate.cli",

@@ -25,7 +25,8 @@ from gateway.runtime import failpoints
 from gateway.runtime.failpoints import Point, arm, disarm
 from gateway.runtime.settings import Settings
 from gateway.steward.dispatch import QUEUE_NAME, RqJobs
-from gateway.wiring import open_index, open_ledger, open_recordings, open_steward
+from gateway.steward_wiring import open_steward
+from gateway.wiring import open_index, open_ledger, open_recordings
 from policies.errors import IndexUnavailable
 from policies.model import Policy
 from policies.seeds import SEED_BITS

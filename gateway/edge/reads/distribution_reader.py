@@ -16,7 +16,7 @@ from gateway.edge.reads.own_reader import OwnReader
 from gateway.index.board_index import BoardIndex, Cut, Entry
 from gateway.index.windows.exact_distribution import ExactDistributions
 from gateway.index.windows.heads import Heads
-from gateway.index.windows.sketches import RANK_ERROR, Sketches, missing_changes
+from gateway.index.windows.sketches import Sketches, missing_changes, rank_error
 from gateway.ledger.index_pages import standings_of
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.standings.distribution import distribution_of
@@ -139,7 +139,7 @@ class DistributionReader:
         at = tuple(sketch.score_at(share / WHOLE_SHARE) for share in shares)
         # The sketch is built now and then: entries that came or left since then add to its own error.
         missing = missing_changes(stored, version=int(head.version), total=total)
-        error_percent = min(100.0, 100 * (RANK_ERROR + missing / n))
+        error_percent = min(100.0, 100 * (rank_error() + missing / n))
         distribution = ScoreDistribution(total, better, at, *sketch.ends)
         return SourcedDistribution(distribution, is_from_index=False, error=error_percent)
 

@@ -38,7 +38,7 @@ Instant = Annotated[str, Field(max_length=100)]
 class Body(BaseModel):
     """The base of all bodies: strict in its types, and closed to unknown fields."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 class NewPlayer(Body):

@@ -26,4 +26,4 @@ StatName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
 class Answer(BaseModel):
     """The base of all answers."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)

@@ -1,15 +1,15 @@
 """Sketches of a window's score distribution: mergeable, in bounded memory, with a stated error.
 
 They are datasketches' KLL (Karnin, Lang, Liberty, Optimal Quantile Approximation in Streams, FOCS 2016). The
-share of scores not better than a given one is within `RANK_ERROR` of the truth with 99 % confidence.
+share of scores not better than a given one is within `rank_error()` of the truth with 99 % confidence.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any, Final, NamedTuple, Self
 
-from datasketches import kll_doubles_sketch
 from redis.asyncio import Redis
 
 from gateway.index import keys
@@ -22,8 +22,17 @@ from policies.fields import SortOrder
 K: Final = 1_000
 """The library's size parameter: about 25 kB at most, for any number of scores."""
 
-RANK_ERROR: Final[float] = kll_doubles_sketch.get_normalized_rank_error(K, False)  # noqa: FBT003
-"""The error of a share, as the library states it: about 0.3 %."""
+
+def _library() -> Any:
+    import datasketches  # noqa: PLC0415 - loads numpy, and few requests and rounds look at a sketch
+
+    return datasketches.kll_doubles_sketch
+
+
+@cache
+def rank_error() -> float:
+    """Return the error of a share, as the library states it: about 0.3 %."""
+    return float(_library().get_normalized_rank_error(K, False))  # noqa: FBT003 - positional only
 
 
 class ScoreSketch:
@@ -31,7 +40,7 @@ class ScoreSketch:
 
     def __init__(self, order: SortOrder) -> None:
         self._sign = -1 if order is SortOrder.ASCENDING else 1
-        self._kll = kll_doubles_sketch(K)
+        self._kll = _library()(K)
 
     @classmethod
     def merged(cls, order: SortOrder, stored: Iterable[bytes]) -> Self:
@@ -39,7 +48,7 @@ class ScoreSketch:
         sketch = cls(order)
         for serialized in stored:
             try:
-                sketch._kll.merge(kll_doubles_sketch.deserialize(serialized))
+                sketch._kll.merge(_library().deserialize(serialized))
             except (RuntimeError, IndexError) as error:  # the library turns C++ exceptions into these
                 raise ValueError("not a sketch") from error
         return sketch

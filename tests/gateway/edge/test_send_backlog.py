@@ -13,8 +13,8 @@ import uvloop
 
 from gateway.edge.admission.send_backlog import SendBacklog, SendBuffer
 from gateway.edge.connections import ConnectionGate
+from gateway.edge_wiring import open_edge
 from gateway.runtime.settings import Settings
-from gateway.wiring import open_edge
 from tests.support.attack import until
 from tests.support.harness import Harness, running_harness
 

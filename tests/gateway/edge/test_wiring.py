@@ -15,12 +15,14 @@ from gateway.edge.connections import ConnectionGate
 from gateway.edge.context import Edge
 from gateway.edge.live.feed_request import SEATS
 from gateway.edge.reads.read_budget import BUDGET
+from gateway.edge_wiring import open_edge
 from gateway.index.groups.circle_memory import CircleMemory
 from gateway.index.groups.friends import CIRCLE_MS
 from gateway.ledger.judgement.builds import BuildChange, set_build_status
 from gateway.ledger.reads import READ_LIMITS, ReadKind
 from gateway.runtime.settings import Settings
-from gateway.wiring import QUEUE_TIMEOUT_S, ledger_of, open_edge, open_ledger, open_steward
+from gateway.steward_wiring import QUEUE_TIMEOUT_S, open_steward
+from gateway.wiring import ledger_of, open_ledger
 from policies.replaying import BuildStatus
 from tests.support.game import BUILD
 

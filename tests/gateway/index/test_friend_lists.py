@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 import pytest
 from redis.asyncio import Redis
 
+from gateway.edge_wiring import open_edge
 from gateway.index import keys
 from gateway.index.connection import connect
 from gateway.index.groups import friends
 from gateway.index.groups.friends import FriendLists
 from gateway.runtime.settings import Settings
 from gateway.shared_records import FriendList
-from gateway.wiring import open_edge
 from tests.support.valkey import ValkeyServer
 
 BYTES = 16 * 2**20

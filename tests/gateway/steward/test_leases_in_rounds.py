@@ -19,7 +19,8 @@ from gateway.steward.duties import Steward
 from gateway.steward.failures import Failures
 from gateway.steward.leases import LEASE_NAMES, StewardLeases
 from gateway.steward.rounds import Round
-from gateway.wiring import open_ledger, open_steward
+from gateway.steward_wiring import open_steward
+from gateway.wiring import open_ledger
 from policies.errors import LeaseLost
 from tests.support.deployment import eventually
 from tests.support.duty import Duty
