@@ -383,9 +383,9 @@ void sg_watch(sg_call *call, sg_client *client, const char *board, const char *w
 
 /* ---- The queue: runs that are sent later, and not lost ---------------------------------------------------------- */
 
-#define SG_QUEUE_MOST 100
+#define SG_QUEUE_MOST 100                     /* runs that wait to be sent; recordings that are only kept fill no queue */
 #define SG_QUEUE_KEPT_S (7 * 24 * 3600)       /* how long a run waits to be sent */
-#define SG_RECORDING_KEPT_S (30 * 24 * 3600)  /* how long a committed run's recording is kept */
+#define SG_RECORDING_KEPT_S (60 * 24 * 3600)  /* how long a committed run's recording is kept */
 
 /* Where entries are kept: files in a folder, or whatever survives a restart on the platform. An entry has the key of
  * its run, so nobody else may read them. Every callback but `next` returns 1 when it is done, and 0 if it failed. */
@@ -407,7 +407,7 @@ typedef struct sg_store {
 sg_error sg_submit_later(sg_client *client, const sg_store *store, const sg_run *run, const sg_claim *claim,
                          void *memory, size_t room);
 
-/* Returns how many entries wait. */
+/* Returns how many entries there are, with those that are only kept for their recordings. */
 int sg_waiting(const sg_store *store);
 
 typedef enum sg_result {
@@ -2056,7 +2056,7 @@ static int sg__next_name(const sg_store *store, char name[SG_ENTRY_SIZE]) {
 int sg_waiting(const sg_store *store) {
   char name[SG_ENTRY_SIZE] = "";
   int count = 0;
-  while (count <= SG_QUEUE_MOST && sg__next_name(store, name)) count++;
+  while (sg__next_name(store, name)) count++;
   return count;
 }
 
@@ -2073,6 +2073,21 @@ static int sg__is_same(const sg_store *store, const char *name, const char *tick
     return 0;
   }
   return size == body->size && memcmp(memory->data, body->data, size) == 0;
+}
+
+/* Returns how many entries are still to be sent. One that does not fit the memory is taken for such. */
+static int sg__unsent(const sg_store *store, sg_buffer *memory) {
+  char name[SG_ENTRY_SIZE] = "", submission[SG_ID_SIZE];
+  sg_json entry;
+  size_t size;
+  int count = 0;
+  while (sg__next_name(store, name)) {
+    if (!store->read(store->context, name, memory->data, memory->room, &size) ||
+        !sg_json_read(memory->data, size, &entry) || !sg__field(entry, "submission", submission, sizeof submission)) {
+      count++;
+    }
+  }
+  return count;
 }
 
 /* Finds a name for a new entry: SG_FINE with "" if the very same run waits already. */
@@ -2095,7 +2110,7 @@ static sg_error sg__new_name(const sg_store *store, int64_t now_ms, const char *
         return SG_FINE;
       }
     }
-    if (count >= SG_QUEUE_MOST) return SG_FULL;
+    if (count >= SG_QUEUE_MOST && sg__unsent(store, memory) >= SG_QUEUE_MOST) return SG_FULL;
   }
   return SG_FINE;
 }
@@ -2292,7 +2307,8 @@ static sg_action sg__checked(sg_flush *flush) {
     flush->phase = SG__REVEALING;
     return sg_flush_step(flush);
   }
-  if (now.is_verified || strcmp(now.state, "rejected") == 0 || strcmp(now.state, "superseded") == 0) {
+  if (now.is_verified || strcmp(now.state, "rejected") == 0 || strcmp(now.state, "revoked") == 0 ||
+      strcmp(now.state, "superseded") == 0) {
     return sg__drop(flush, SG_SETTLED);
   }
   return sg__tell(flush, SG_HELD);

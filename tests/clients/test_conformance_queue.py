@@ -292,6 +292,40 @@ def test_a_committed_recording_is_kept_until_it_was_revealed(phone: Phone, stage
     assert (0, []) == (phone.waiting(), phone.files())
 
 
+def test_recordings_that_are_only_kept_fill_no_queue(phone: Phone):
+    """A hundred committed runs that the gateway has: the next run waits beside them, and is sent."""
+    run = phone.opened("careful")
+    phone.later(run, committed=True)
+    assert ["accepted"] == phone.flush()
+    [path] = [each for each in phone.folder.iterdir() if run["ticket"] in each.read_text()]
+    entry = json.loads(path.read_text())
+    for number in range(1, 101):
+        ticket = f"{run['ticket']}{number}"
+        mark = sha256(ticket.encode()).hexdigest()[:8]
+        name = f"{int(path.name[:13]) - number}-{mark}{path.name[22:]}"
+        (phone.folder / name).write_text(json.dumps(entry | {"ticket": ticket}))
+    phone.driver.kill()
+    phone.begin()
+    other = phone.driver.ask("open_run", board="tiny", build=BUILD)
+    phone.later(other)
+    assert "accepted" in phone.flush()
+
+
+def test_a_recording_that_is_asked_for_late_is_still_there(phone: Phone, stage: Stage):
+    """A board may ask for it weeks after the run, and gives up to thirty days to send it."""
+    run = phone.opened("careful")
+    phone.later(run, points=600, committed=True)
+    phone.driver.kill()
+    phone.begin()
+    stage.proxy.on(REVEALS, Canned(503))
+    assert ["accepted"] == phone.flush()
+    stage.rest()
+    phone.driver.kill()
+    phone.begin(clock_offset_s=59 * DAY_S)
+    assert [run["run"]] == phone.driver.ask("flush")["revealed"]
+    assert "promoted" == stage.settled(run["run"])
+
+
 def test_the_first_open_and_submit_leave_no_entry(phone: Phone, stage: Stage):
     """What is submitted at once needs no queue."""
     run = opened(phone.driver, stage, queue=str(phone.folder))

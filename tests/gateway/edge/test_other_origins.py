@@ -207,6 +207,7 @@ async def test_a_page_reads_its_refusals_and_every_field_of_an_answer(harness: H
         raw % STRANGER.encode(),
         raw.replace(b"sprint/scores", b"vault") % HOST.encode(),
         raw.replace(b"boards/sprint", b"moderation") % STUDIO.encode(),
+        raw.replace(b"origin:  %s \r\n", b"").replace(b"Origin: y", b"Origin: %s\r\n") % HOST.encode(),
     ):
         assert b"" == origins.fields_of_unparsed(data)
     assert b"" == quiet.edge.origins.fields_of_unparsed(raw % STUDIO.encode())

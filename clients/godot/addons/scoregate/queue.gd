@@ -7,7 +7,8 @@ const MOST := 100
 const KEPT_S := 7 * 24 * 3600
 ## After these the rest waits for the next flush: there is no gateway, or it has enough to do.
 const HOLDS_UP_ALL := [0, 429, 503]
-const RECORDING_KEPT_S := 30 * 24 * 3600
+## A board may ask for a recording long after the run, and then gives up to 30 days to send it.
+const RECORDING_KEPT_S := 60 * 24 * 3600
 
 ## Where entries lie.
 var folder := "user://scoregate"
@@ -31,7 +32,7 @@ func submit_later(
 ) -> bool:
 	DirAccess.make_dir_recursive_absolute(folder)
 	var names := waiting()
-	if names.size() >= MOST:
+	if names.size() >= MOST and _unsent(names) >= MOST:
 		return false
 	var body := ScoregateClaims.body(score, ticks, stats, recording, is_commit)
 	var mark := ScoregateSigning.sha256(run["ticket"].to_utf8_buffer()).hex_encode().substr(0, 8)
@@ -62,6 +63,15 @@ func waiting() -> PackedStringArray:
 			names.append(name)
 	names.sort()
 	return names
+
+
+## How many entries are still to be sent: recordings that are only kept fill no queue.
+func _unsent(names: PackedStringArray) -> int:
+	var count := 0
+	for name in names:
+		if not _read(name).has("submission"):
+			count += 1
+	return count
 
 
 ## Send what waits, and return the outcomes in order: {name, ticket, outcome, answer}. `outcome` is "accepted",
@@ -135,7 +145,7 @@ func _look_after(told: Dictionary, entry: Dictionary) -> Dictionary:
 		var recording := Marshalls.base64_to_raw(entry["recording"])
 		told["answer"] = await _client.reveal(entry["submission"], recording)
 		told["outcome"] = "revealed" if told["answer"].is_ok else "kept"
-	elif answer.document.get("verified") or state in ["rejected", "superseded"]:
+	elif answer.document.get("verified") or state in ["rejected", "revoked", "superseded"]:
 		return _dropped(told, "settled")
 	return told
 
