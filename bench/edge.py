@@ -40,6 +40,7 @@ from gateway.index import keys
 from gateway.runtime.settings import Settings, bundled_policies
 from gateway.wiring import load_policies
 from policies.loader import Simulator
+from policies.vocabulary import Claim
 from tests.support.ports import free_port
 from tests.support.valkey import running_valkey
 
@@ -180,28 +181,39 @@ def _played(module: Path) -> list[ArcadeRun]:
 
 def request_of(tickets: Tickets, simulator: Simulator, authority: str, number: int) -> bytes:
     """Return a whole HTTP request that submits a run of a player of its own."""
-    now_ms = int(time.time() * 1000)
     played = _played(simulator.path)[number % REAL_RUNS]
-    ticket = Ticket(
+    recording = encode_recording(played.inputs, [*played.checkpoints[:-1], secrets.randbits(64)], 60)
+    claim = Claim(played.score, played.ticks, played.stats)
+    ticket = ticket_of(simulator, f"p{number:020d}", secrets.randbits(63))
+    return signed_request(tickets, ticket, authority, claim, recording)
+
+
+def ticket_of(simulator: Simulator, player: str, seed: int) -> Ticket:
+    """Return the ticket of a run that began a minute ago."""
+    now_ms = int(time.time() * 1000)
+    return Ticket(
         run=new_run_id(now_ms),
         board="arcade",
-        player=f"p{number:020d}",
+        player=player,
         build="arcade-1",
         simulator=bytes.fromhex(simulator.digest.removeprefix("sha256:")),
-        seed=secrets.randbits(63),
+        seed=seed,
         issued_at_ms=now_ms - 60_000,
         expires_at_ms=now_ms + 3_600_000,
     )
+
+
+def signed_request(tickets: Tickets, ticket: Ticket, authority: str, claim: Claim, recording: bytes) -> bytes:
+    """Return a whole HTTP request that submits a run."""
     keyid, key = tickets.issue(ticket)
-    recording = encode_recording(played.inputs, [*played.checkpoints[:-1], secrets.randbits(64)], 60)
-    claim = {
-        "score": played.score,
-        "ticks": played.ticks,
-        "stats": dict(played.stats),
+    content = {
+        "score": claim.score,
+        "ticks": claim.ticks,
+        "stats": dict(claim.stats),
         "recording": b64encode(recording).decode(),
     }
-    body, path = json.dumps(claim).encode(), "/v1/boards/arcade/scores"
-    created = now_ms // 1000
+    body, path = json.dumps(content).encode(), "/v1/boards/arcade/scores"
+    created = int(time.time())
     draft = Draft(
         "POST",
         authority,
