@@ -12,8 +12,15 @@ from numpy.typing import NDArray
 
 from policies.judging import Forensics
 from policies.vocabulary import Expected, Finding, Reason
-from replay.forensics.inputs import Inputs
-from replay.forensics.shingles import Hashes, resemblance, shingles_of, shingles_of_bytes
+from replay.forensics.inputs import Button, Inputs
+from replay.forensics.shingles import (
+    Hashes,
+    resemblance,
+    shingles_of,
+    shingles_of_buttons,
+    shingles_of_bytes,
+)
+from replay.forensics.toggles import toggles_of
 
 PIECES: Final = 8
 PIECE_TICKS: Final = 240
@@ -39,6 +46,21 @@ class ComparableRecording:
     def shingles(self) -> Hashes:
         """Return the shingles that identify it."""
         return shingles_of_bytes(self.recording) if self.inputs is None else shingles_of(self.inputs)
+
+
+def read_together(recordings: Sequence[ComparableRecording]) -> None:
+    """Find the buttons and the shingles of recordings at once, which each would else find when asked."""
+    read = [each for each in recordings if each.inputs is not None and not each.inputs.is_analog]
+    inputs = [each.inputs for each in read if each.inputs is not None]
+    toggles = toggles_of(inputs)
+    buttons: list[list[Button]] = [[] for _ in inputs]
+    for owner, button in toggles.buttons():
+        buttons[owner].append(button)
+    for recording, those, shingles in zip(
+        read, buttons, shingles_of_buttons(toggles, len(read)), strict=True
+    ):
+        vars(recording)["shingles"] = shingles  # where `cached_property` looks for it
+        vars(recording.inputs)["buttons"] = those
 
 
 def similarity(

@@ -18,8 +18,8 @@ from policies.model import Policy
 from policies.replaying import RecordingKind
 from policies.vocabulary import Mode
 from replay.forensics.inputs import Inputs, inputs_of
-from replay.forensics.shingles import bands_of
-from replay.forensics.similarity import ComparableRecording
+from replay.forensics.shingles import NO_SHINGLES, Hashes, bands_of, bands_of_all
+from replay.forensics.similarity import ComparableRecording, read_together
 from replay.recording import RecordingError, decode
 from replay.worker.failure_isolation import isolate_failures, submission_id_of
 
@@ -75,25 +75,33 @@ class EvidenceCollector:
     async def _collect(
         self, boards: Mapping[str, Board], leases: Sequence[VerificationLease]
     ) -> dict[str, RecordingEvidence]:
-        evidence: dict[str, RecordingEvidence] = {}
-        read: dict[tuple[str, bytes], RecordingEvidence] = {}  # one of each recording: some send one often
-        banded: list[BandedRecording] = []
-        for lease in leases:
-            policy = boards[lease.submission.board].policy
-            same = lease.submission.board, lease.submission.recording_digest or b""
-            if (own := read.get(same)) is None:
-                recording = await self._recording(lease)
-                own = RecordingEvidence(recording, _comparable_of(recording, policy) if recording else None)
-                if recording and lease.submission.recording_digest:
-                    read[same] = own
-            evidence[lease.submission.submission_id] = own
-            bands = _bands(lease, policy, own.comparable)
-            banded.append(BandedRecording(policy.board, lease.submission.seq, bands, lease.submission.player))
+        evidence = await self._read(boards, leases)
+        banded = _banded_all(boards, leases, evidence)
         if any(entry.bands for entry in banded):
             neighbours = await self._ledger.write(put_and_find(banded))
             for lease, candidates in zip(leases, neighbours, strict=True):
                 name, policy = lease.submission.submission_id, boards[lease.submission.board].policy
                 evidence[name] = _with_candidates(lease, policy, evidence[name], candidates)
+        return evidence
+
+    async def _read(
+        self, boards: Mapping[str, Board], leases: Sequence[VerificationLease]
+    ) -> dict[str, RecordingEvidence]:
+        """Return the recording of each submission in comparable form, all of them read together."""
+        evidence: dict[str, RecordingEvidence] = {}
+        read: dict[tuple[str, bytes], RecordingEvidence] = {}  # one of each recording: some send one often
+        together: list[ComparableRecording] = []
+        for lease in leases:
+            same = lease.submission.board, lease.submission.recording_digest or b""
+            if (own := read.get(same)) is None:
+                recording, policy = await self._recording(lease), boards[lease.submission.board].policy
+                own = RecordingEvidence(recording, _comparable_of(recording, policy) if recording else None)
+                if own.comparable and policy.validators.similarity is not Mode.OFF:
+                    together.append(own.comparable)
+                if recording and lease.submission.recording_digest:
+                    read[same] = own
+            evidence[lease.submission.submission_id] = own
+        read_together(together)
         return evidence
 
     async def with_compared(self, policy: Policy, evidence: RecordingEvidence) -> RecordingEvidence:
@@ -120,7 +128,8 @@ class EvidenceCollector:
     async def bands_of(self, lease: VerificationLease, policy: Policy) -> Sequence[int]:
         """Return the bands under which the index has a recording; without the recording, its digest's."""
         recording = None if policy.validators.similarity is Mode.OFF else await self._recording(lease)
-        return _bands(lease, policy, _comparable_of(recording, policy) if recording else None)
+        comparable = _comparable_of(recording, policy) if recording else None
+        return _bands(lease, policy, bands_of(_indexed_shingles(policy, comparable)))
 
     async def _recording(self, lease: VerificationLease) -> bytes | None:
         try:
@@ -163,15 +172,36 @@ def _comparable_of(recording: bytes, policy: Policy) -> ComparableRecording | No
     return ComparableRecording(recording, inputs_of(decoded.inputs, policy.forensics.buttons))
 
 
-def _bands(lease: VerificationLease, policy: Policy, comparable: ComparableRecording | None) -> Sequence[int]:
+def _banded_all(
+    boards: Mapping[str, Board],
+    leases: Sequence[VerificationLease],
+    evidence: Mapping[str, RecordingEvidence],
+) -> list[BandedRecording]:
+    """Return the recordings of a job with their bands in the index."""
+    policies = [boards[lease.submission.board].policy for lease in leases]
+    shingles = [
+        _indexed_shingles(policy, evidence[lease.submission.submission_id].comparable)
+        for lease, policy in zip(leases, policies, strict=True)
+    ]
+    return [
+        BandedRecording(
+            policy.board, lease.submission.seq, _bands(lease, policy, bands), lease.submission.player
+        )
+        for lease, policy, bands in zip(leases, policies, bands_of_all(shingles), strict=True)
+    ]
+
+
+def _bands(lease: VerificationLease, policy: Policy, bands: Sequence[int]) -> Sequence[int]:
     """Return a recording's bands in the index: one from its SHA-256, and those of its shingles."""
     digest = lease.submission.recording_digest
     exact = [int.from_bytes(digest[:8], "big", signed=True)] if digest else []
-    modes = policy.validators
-    if (
-        modes.similarity is Mode.OFF
-        or comparable is None
-        or comparable.shingles.size < policy.forensics.minimum_shingles
-    ):
-        return exact if modes.recording_reuse is not Mode.OFF else []
-    return [*exact, *bands_of(comparable.shingles)]
+    return [*exact, *bands] if bands or policy.validators.recording_reuse is not Mode.OFF else []
+
+
+def _indexed_shingles(policy: Policy, comparable: ComparableRecording | None) -> Hashes:
+    """Return the shingles that a recording can be found by; none on a board that does not look for copies."""
+    if policy.validators.similarity is Mode.OFF or comparable is None:
+        return NO_SHINGLES
+    return (
+        comparable.shingles if comparable.shingles.size >= policy.forensics.minimum_shingles else NO_SHINGLES
+    )
