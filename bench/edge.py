@@ -230,16 +230,20 @@ def signed_request(tickets: Tickets, ticket: Ticket, authority: str, claim: Clai
     return "\r\n".join([f"POST {path} HTTP/1.1", *lines]).encode() + b"\r\n\r\n" + body
 
 
-def _serve_bare(port: int) -> None:
-    """Serve an echo with aiohttp and nothing else."""
+def echo_app() -> web.Application:
+    """Return an echo of aiohttp and nothing else, at the path of submissions."""
 
     async def echo(request: web.Request) -> web.Response:
         return web.Response(body=await request.read(), content_type="application/json")
 
+    app = web.Application()
+    app.router.add_post("/v1/boards/{board}/scores", echo)
+    return app
+
+
+def _serve_bare(port: int) -> None:
     async def run() -> None:
-        app = web.Application()
-        app.router.add_post("/v1/boards/{board}/scores", echo)
-        runner = web.AppRunner(app, access_log=None)
+        runner = web.AppRunner(echo_app(), access_log=None)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", port, backlog=1024).start()
         await asyncio.Event().wait()
