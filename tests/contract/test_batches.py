@@ -524,3 +524,31 @@ async def test_an_operator_who_reverses_a_batch_at_work_lets_it_go_no_further(
         )
         assert labels == await store.sql("SELECT count(*), count(overturned_by) FROM labels")
         assert 2 == await check_labels(ledger), "labels are of decisions that somebody is named for"
+
+
+@pytest.mark.parametrize("meanwhile", ["another process went on", "somebody reversed it"])
+async def test_a_slice_of_a_batch_that_comes_late_decides_nothing(
+    store: Store, board: Board, monkeypatch: pytest.MonkeyPatch, meanwhile: str
+):
+    """Else a batch that somebody has reversed would go on, and one would be put back to where it was."""
+    monkeypatch.setattr(batch_slices, "SLICE", 2)
+    monkeypatch.setattr(batch_steps, "SLICE", 2)
+    async with open_in(store) as ledger:
+        desk = Desk(ledger, {"tiny": board})
+        runs = [(f"run{at}", "ada", at) for at in range(6)]
+        await submitted(ledger, board, runs, to_state=State.PROMOTED)
+        preview = await desk.previewed(a_batch("one", DecisionKind.REVOKE))
+        applied = await ledger.write(apply("one", version=preview.version, by=MODERATOR, now_ms=NOON_MS))
+        found = (await desk.items("one"))[:2]
+        if meanwhile == "another process went on":
+            assert await desk.steps.step("one")
+        else:
+            await ledger.write(reverse("one", by=MODERATOR, now_ms=NOON_MS))
+        stands = [await store.sql(f"SELECT * FROM {table} ORDER BY 1, 2") for table in ("events", "batches")]
+        late = batch_slices.decide_slice(applied.batch, found, {"tiny": board}, now_ms=NOON_MS)
+        assert {} == await ledger.write(late)
+        assert stands == [
+            await store.sql(f"SELECT * FROM {table} ORDER BY 1, 2") for table in ("events", "batches")
+        ]
+        done = await desk.settled("one")
+        assert (6 if meanwhile == "another process went on" else 0) == done.outcomes.get("decided", 0)

@@ -14,7 +14,7 @@ from gateway.derived.achievements import reached_by_log
 from gateway.ledger import queries
 from gateway.ledger.moderation import bans
 from gateway.ledger.players.friends import follow, friends_of
-from gateway.ledger.players.merges import Merge
+from gateway.ledger.players.merges import Merge, next_to_follow
 from gateway.ledger.seals.audit import audit
 from gateway.ledger.seals.signing_keys import PublicKeys
 from gateway.ledger.standings.history import board_as_of
@@ -23,7 +23,7 @@ from gateway.runtime.settings import Settings
 from gateway.settlement import bans as banning
 from gateway.settlement import merges as merging
 from gateway.settlement.case_decisions import has_stake
-from gateway.settlement.merges import NOT_NOW, REST_MS, MergeFollower, begin, undo
+from gateway.settlement.merges import NOT_NOW, REST_MS, MergeFollower, begin, follow_slice, undo
 from gateway.settlement.server_operations import OperationsRefused, ServerOperation, perform_all
 from gateway.steward.seals.sealing import Sealer, seal_key_of
 from policies.errors import LedgerTampered, StateConflict
@@ -183,6 +183,27 @@ def test_a_merge_that_was_killed_goes_on_and_asking_again_changes_nothing():
     assert (None, 5) == (done.seen_seq, done.changed_count)
     assert [("bob", 4)] == scores(game)
     assert not asyncio.run(game.follower.step("one", now_ms=NOON_MS + 9))
+
+
+@pytest.mark.parametrize("meanwhile", ["another process went on", "somebody undid it"])
+def test_a_slice_of_a_merge_that_comes_late_moves_nothing(meanwhile: str):
+    """Not after another process has done it, nor once the merge is undone, when it would move runs to a player of before."""
+    game = a_game()
+    for number in range(3):
+        game.play("track.a", "ada", number, 0)
+    merged = game.books.do(begin(Merge("m", "ada", "bob", ACTOR, NOON_MS + 2))).merge
+    page = game.books.do(next_to_follow(merged))
+    assert 3 == len(page)
+    if meanwhile == "somebody undid it":
+        game.part(merged)
+    else:
+        game.follow(merged)
+    before = game.books.rows("SELECT * FROM events"), game.books.rows("SELECT * FROM player_merges")
+    late = follow_slice(merged, page, game.tracks, now_ms=NOON_MS + 5)
+    assert {} == game.books.do(late)
+    assert before == (game.books.rows("SELECT * FROM events"), game.books.rows("SELECT * FROM player_merges"))
+    played = "ada" if meanwhile == "somebody undid it" else "bob"
+    assert {played} == {owner for _, owner, _ in game.owners()}
 
 
 def test_a_merge_is_refused_of_whom_is_merged_or_banned_already():

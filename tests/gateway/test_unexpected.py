@@ -8,6 +8,7 @@ import logging
 import sqlite3
 import ssl
 import struct
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -120,6 +121,56 @@ def test_F20_what_a_driver_raised_is_said_in_a_line(error: Exception, said: str)
     ):
         raise error
     assert error is told.value.__cause__
+
+
+DATABASES_FAULTS = (
+    asyncpg.exceptions.PostgresConnectionError,
+    asyncpg.exceptions.TransactionRollbackError,
+    asyncpg.exceptions.InsufficientResourcesError,
+    asyncpg.exceptions.OperatorInterventionError,
+    asyncpg.exceptions.PostgresSystemError,
+    asyncpg.exceptions.InternalServerError,
+    asyncpg.exceptions.ReadOnlySQLTransactionError,
+    asyncpg.exceptions.IdleInTransactionSessionTimeoutError,
+    asyncpg.exceptions.TransactionTimeoutError,
+    asyncpg.exceptions.LockNotAvailableError,
+)
+"""Errors of PostgreSQL, and all kinds of each, of which no statement is the cause."""
+
+
+def kinds_of(error: type[BaseException]) -> Iterator[type[BaseException]]:
+    yield error
+    for kind in error.__subclasses__():
+        yield from kinds_of(kind)
+
+
+def test_F20_postgres_that_fails_is_told_from_a_wrong_statement():
+    """By each of its codes: who is told a fault comes again, and whose statement is wrong need not."""
+    errors = {kind for kind in kinds_of(asyncpg.PostgresError) if getattr(kind, "sqlstate", None)}
+    faults = {kind for kind in errors if issubclass(kind, DATABASES_FAULTS)}
+    told = {kind for kind in errors if postgres_transaction.is_fault(kind("said"))}
+    assert faults == told
+    assert len(errors) > len(faults) > len(DATABASES_FAULTS)
+
+
+OUR_CODES = {"SQLITE_ERROR", "SQLITE_TOOBIG", "SQLITE_CONSTRAINT", "SQLITE_MISMATCH", "SQLITE_RANGE"}
+ERROR_CODES = {
+    "ABORT", "AUTH", "BUSY", "CANTOPEN", "CONSTRAINT", "CORRUPT", "EMPTY", "ERROR", "FORMAT", "FULL", "INTERNAL",
+    "INTERRUPT", "IOERR", "LOCKED", "MISMATCH", "MISUSE", "NOLFS", "NOMEM", "NOTADB", "NOTFOUND", "PERM",
+    "PROTOCOL", "RANGE", "READONLY", "SCHEMA", "TOOBIG",
+}  # fmt: skip
+"""SQLite's result codes but for those of success and of warnings (sqlite.org/rescode.html)."""
+
+
+@pytest.mark.parametrize("extension", [0, 256, 8 * 256])
+def test_F20_a_code_of_sqlite_blames_the_statement_or_the_database(extension: int):
+    """Whatever kind of it the extended code names."""
+    blamed = set()
+    for name in ERROR_CODES:
+        error = sqlite3.OperationalError()
+        error.sqlite_errorcode = getattr(sqlite3, f"SQLITE_{name}") | extension
+        blamed |= set() if sqlite_transaction.is_fault(error) else {f"SQLITE_{name}"}
+    assert OUR_CODES == blamed
 
 
 async def test_F20_who_is_cancelled_is_cancelled():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from policies.errors import PolicyError
 from policies.family import Family
 from policies.family_policy import FamilyPolicy
 from policies.loader import load_policies
-from policies.openings import declared_boards, scheduled_boards, scheduled_times
+from policies.opened_board import OpenedBoard
+from policies.openings import declared_boards, scheduled_boards, scheduled_times, with_scheduled_times
 
 HOUR_MS = 3_600_000
 NIGHT_MS = 1_795_388_400_000
@@ -158,3 +160,21 @@ def test_a_declared_board_of_the_schedule_has_the_times_of_its_day(tmp_path: Pat
     midnight_ms = NIGHT_MS + HOUR_MS
     assert (midnight_ms, midnight_ms + 24 * HOUR_MS) == (day.opens_at_ms, day.closes_at_ms)
     assert (None, None) == (special.opens_at_ms, special.closes_at_ms)
+
+
+@pytest.mark.parametrize("opens_at_ms", [None, 5])
+@pytest.mark.parametrize("closes_at_ms", [None, 7])
+def test_times_that_are_given_go_before_those_of_the_schedule(
+    tmp_path: Path, opens_at_ms: int | None, closes_at_ms: int | None
+):
+    """Each by itself: a server may close the board of a day early, or open it before its day."""
+    policy, midnight_ms = family(tmp_path, schedule="daily").policy, NIGHT_MS + HOUR_MS
+    opened = OpenedBoard("track.2026-11-23", "track", "T", opens_at_ms=opens_at_ms, closes_at_ms=closes_at_ms)
+    timed = with_scheduled_times(policy, opened)
+    assert (opens_at_ms or midnight_ms, closes_at_ms or midnight_ms + 24 * HOUR_MS) == (
+        timed.opens_at_ms,
+        timed.closes_at_ms,
+    )
+    assert opened == replace(timed, opens_at_ms=opens_at_ms, closes_at_ms=closes_at_ms)
+    special = replace(opened, board="track.special")
+    assert special == with_scheduled_times(policy, special)

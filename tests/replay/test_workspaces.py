@@ -123,3 +123,29 @@ def test_P19_a_folder_that_has_changed_is_copied_anew(tmp_path: Path):
     assert new.path.is_dir()
     copies.close()
     assert not new.path.exists()
+
+
+def test_a_forked_process_leaves_the_copies_of_the_other_alone(tmp_path: Path):
+    """What it closes or no longer uses is what it made itself: the programs of the first one read on."""
+    folder = tmp_path / "levels"
+    folder.mkdir()
+    (folder / "first").write_text("old")
+    copies = FolderCopies()
+    with copies.copy_of(folder) as copy:
+        told = tmp_path / "told"
+        child = os.fork()
+        if not child:
+            try:
+                copies.close()
+                with copies.copy_of(folder) as own:
+                    told.write_text(f"{own.path.parent} {(own.path / 'first').read_text()}")
+                copies.close()
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        other, text = told.read_text().split()
+        assert (str(copy.path.parent), "old") != (other, text) == (other, "old")
+        assert not Path(other).exists()
+        assert "old" == (copy.path / "first").read_text()
+    copies.close()
+    assert not copy.path.exists()
