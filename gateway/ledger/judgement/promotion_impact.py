@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from sqlalchemy import bindparam, select
 
-from gateway.ledger.queries import load_submission, replay_findings
+from gateway.ledger.queries import replay_findings, submissions_listed
 from gateway.ledger.records import StoredSubmission
 from gateway.ledger.schema import is_in, standings, submissions
 from gateway.ledger.standings.folds import CountChange, SlotContent, read_slot, with_one_more
@@ -73,8 +73,28 @@ class _WindowImpact(NamedTuple):
     gain: int | None
 
 
+class TopPlaces:
+    """The last places of boards' tops, each read once: submissions that wait together ask for the same."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+        self._read: dict[tuple[str, str, int], BoardPlace | None] = {}
+
+    async def last(self, board: str, window: str, before: int) -> BoardPlace | None:
+        """Return the place that follows so many others in a window; None if there are no more."""
+        where = board, window, before
+        if where not in self._read:
+            rows = await self._tx.rows(_LAST_OF_TOP, board=board, window=window, before=before)
+            self._read[where] = BoardPlace(*rows[0]) if rows else None
+        return self._read[where]
+
+
 async def impact_in(
-    tx: Transaction, ranking: Ranking, submission: StoredSubmission, top: int
+    tx: Transaction,
+    ranking: Ranking,
+    submission: StoredSubmission,
+    top: int,
+    places: TopPlaces | None = None,
 ) -> PromotionImpact:
     """Return the impact of promoting a submission now.
 
@@ -84,9 +104,9 @@ async def impact_in(
     The gain is the smallest of all windows, over the player's best standing: a first score of the day means
     little to a player whose best of all time is better.
     """
-    calendar = calendar_of(ranking.policy)
+    calendar, places = calendar_of(ranking.policy), places or TopPlaces(tx)
     impacts = [
-        await _in_window(tx, ranking, calendar.at(kind, submission.achieved_at_ms), submission, top)
+        await _in_window(tx, ranking, calendar.at(kind, submission.achieved_at_ms), submission, top, places)
         for kind in ranking.policy.windows
     ]
     gains = [impact.gain for impact in impacts if impact.gain is not None]
@@ -99,7 +119,12 @@ async def impact_in(
 
 
 async def _in_window(
-    tx: Transaction, ranking: Ranking, window: Any, submission: StoredSubmission, top: int
+    tx: Transaction,
+    ranking: Ranking,
+    window: Any,
+    submission: StoredSubmission,
+    top: int,
+    places: TopPlaces,
 ) -> _WindowImpact:
     slot = await read_slot(tx, ranking, window.name, submission.player)
     if slot.place is not None and rests_on(ranking, slot, submission):
@@ -113,10 +138,8 @@ async def _in_window(
         place = place_with(ranking, window, submission, reached)
         is_own_ahead = slot.place is not None and slot.place < place
     # The standing that it replaces may be ahead of it (`latest`), and goes, as its own does.
-    last = await tx.rows(
-        _LAST_OF_TOP, board=submission.board, window=window.name, before=top - 1 + is_own_ahead
-    )
-    return _WindowImpact(counts=True, enters_top=not last or place < BoardPlace(*last[0]), gain=gain)
+    last = await places.last(submission.board, window.name, top - 1 + is_own_ahead)
+    return _WindowImpact(counts=True, enters_top=last is None or place < last, gain=gain)
 
 
 async def _has_others(tx: Transaction, window: Any, submission: StoredSubmission) -> bool:
@@ -198,10 +221,12 @@ def harms_of(
         harms = dict.fromkeys((row.seq for row in rows), 0)
         ids = [row.submission_id for row in rows] if with_replays else []
         found = await replay_findings(ids)(tx)
+        waiting = await submissions_listed([row.submission_id for row in rows])(tx)
+        places = TopPlaces(tx)
         for row in rows:
-            submission = await load_submission(tx, row.submission_id)
+            submission = waiting.get(row.submission_id)
             if submission and row.board in rankings:
-                impact = await impact_in(tx, rankings[row.board], submission, tops[row.board])
+                impact = await impact_in(tx, rankings[row.board], submission, tops[row.board], places)
                 flagged = is_flagged((*submission.findings, *found.get(row.submission_id, ())))
                 harms[row.seq] = expected_harm(impact, is_flagged=flagged)
         return harms

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,10 +15,11 @@ from rq.serializers import JSONSerializer
 
 from gateway.ledger import queries
 from gateway.ledger.judgement import sampling
+from gateway.ledger.judgement.promotion_impact import harms_of
 from gateway.ledger.judgement.sampling import SampledSubmission
 from gateway.ledger.records import OutboxRow
 from gateway.ledger.submissions import work
-from gateway.ledger.transaction import Transaction
+from gateway.ledger.transaction import Query, Transaction
 from gateway.settlement.settle import Decision, settle
 from gateway.steward.dispatch import (
     AGEING_MS,
@@ -150,6 +154,46 @@ async def test_what_waits_is_ranked_by_what_it_would_do(top_of_two: Duty):
         "nothing": 0,
         "flagged": 4,
     } == await harms(duty)
+
+
+class CountedReads:
+    """A transaction that counts what is read in it."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+        self.count = 0
+
+    async def rows(self, query: Query, **values: Any) -> Any:
+        self.count += 1
+        return await self._tx.rows(query, **values)
+
+
+async def test_what_waits_together_is_ranked_as_alone_and_asks_for_each_top_once(top_of_two: Duty):
+    """Ten more cost what their own standings cost: their submissions are one read, and the tops are known."""
+    duty = top_of_two
+    await stand(duty, ada=30, bob=20, cy=10)
+    scores = [5, 9, 11, 15, 19, 20, 21, 25, 30, 31, 40, 41]
+    for number, score in enumerate(scores):
+        await duty.append(f"of-cy-{number}", player="cy", score=score)
+        await duty.append(f"of-{number}", player=f"new-{number}", score=score)
+    waiting = await duty.ledger.read(work.due_to_assess(now_ms=duty.clock(), count=99))
+    rankings = {"tiny": duty.board.ranking}
+
+    async def assess(tx: Transaction, some: Sequence[OutboxRow]) -> tuple[dict[int, int], int]:
+        counted: Any = CountedReads(tx)
+        return await harms_of(some, rankings, {"tiny": 2})(counted), counted.count
+
+    async def work_of(some: Sequence[OutboxRow]) -> tuple[dict[int, int], int]:
+        return await duty.ledger.read(partial(assess, some=some))
+
+    assert len(waiting) == 2 * len(scores)
+    alone = [await work_of([row]) for row in waiting]
+    together, reads = await work_of(waiting)
+    assert {seq: harm for found, _ in alone for seq, harm in found.items()} == together
+    assert len(set(together.values())) > 3
+    _, reads_of_half = await work_of(waiting[:12])
+    windows = len(duty.board.policy.windows)
+    assert 12 * windows == reads - reads_of_half
 
 
 async def test_a_day_without_a_standing_makes_nobody_a_newcomer(top_of_two: Duty):
