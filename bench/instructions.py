@@ -38,10 +38,11 @@ from bench.edge import echo_app, request_of, write_policy
 from gateway.edge.auth.keyring import keyring_of
 from gateway.edge.auth.tickets import Tickets
 from gateway.edge.connections import listen
+from gateway.edge_wiring import open_edge
 from gateway.index import keys
 from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import configure_logging
-from gateway.wiring import load_policies, open_edge
+from gateway.wiring import load_policies
 from tests.support.valkey import running_valkey
 
 AUTHORITY: Final = "localhost:8300"
