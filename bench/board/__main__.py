@@ -23,8 +23,9 @@ from typing import Any, Final
 from redis.asyncio import Redis
 
 from bench.board import memory, promotions
-from bench.board.http import Load, Rounds, median_ratio
+from bench.board.http import Load, Rounds, median_cpu_us, median_ratio
 from bench.board.latency import Boards, growth
+from bench.load import LoadRound
 from gateway.index.connection import connect
 from tests.support.valkey import ValkeyServer, running_valkey
 
@@ -138,11 +139,24 @@ async def _http(client: Redis, folder: Path, valkey: ValkeyServer, arguments: ar
                 f"{bare:,.0f}",
                 f"{edge:,.0f}",
                 f"**{ratio:.3f}**",
+                *_cpu_times(rounds, arguments.seconds),
                 str(failed),
             )
         )
-    _print(("read", "changes", "bytes", "bare aiohttp", "edge", "ratio", "not 200"), rows)
+    times = ("bare, CPU", "edge, CPU", "Valkey, CPU")
+    _print(("read", "changes", "bytes", "bare aiohttp", "edge", "ratio", *times, "not 200"), rows)
     print(f"\nratio {median_ratio(readings[0][2])[2]:.3f}", flush=True)
+
+
+def _cpu_times(rounds: list[tuple[LoadRound, LoadRound]], seconds: int) -> list[str]:
+    """Return the processor time of a read in the bare server, in the edge and in Valkey."""
+    bare, edge = ([pair[side] for pair in rounds] for side in (0, 1))
+    times_us = (
+        median_cpu_us(bare, "server", seconds),
+        median_cpu_us(edge, "server", seconds),
+        median_cpu_us(edge, "valkey", seconds),
+    )
+    return [f"{time_us:.0f} µs" for time_us in times_us]
 
 
 _MEASURES: Final[dict[str, Any]] = {

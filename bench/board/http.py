@@ -33,8 +33,8 @@ AROUND: Final = 2_000
 WARM_UP_S: Final = 1
 """Length of the load before each round, which does not count."""
 
-WRITES_PER_S: Final = 20
-"""Changes of the board each second in rounds with writes; each outdates every cached page of the board."""
+WRITES_PER_S: Final = (20, 200)
+"""Changes of the board each second in rounds with writes: a player's new score in each window."""
 
 _SCRIPT: Final = """
 local targets, at = {}, 0
@@ -101,8 +101,11 @@ class Rounds:
         return [
             Reading("top-100", top),
             Reading("around-me", around),
-            Reading("top-100", top, WRITES_PER_S),
-            Reading("around-me", around, WRITES_PER_S),
+            *(
+                Reading(name, targets, per_s)
+                for per_s in WRITES_PER_S
+                for name, targets in (("top-100", top), ("around-me", around))
+            ),
         ]
 
     async def _bare(self, reading: Reading, size: int) -> LoadRound:
@@ -183,6 +186,11 @@ def median_ratio(rounds: list[tuple[LoadRound, LoadRound]]) -> tuple[float, floa
     bare = statistics.median(bare_round.rate for bare_round, _ in rounds)
     edge = statistics.median(edge_round.rate for _, edge_round in rounds)
     return bare, edge, edge / bare
+
+
+def median_cpu_us(rounds: list[LoadRound], process: str, seconds: int) -> float:
+    """Return the median of the processor time that a process took for each read (µs)."""
+    return statistics.median(1e6 * each.cpu_s[process] / (each.rate * seconds) for each in rounds)
 
 
 def _serve_bare(port: int, size: int) -> None:

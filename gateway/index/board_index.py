@@ -192,6 +192,7 @@ class BoardIndex:
                 keys.cold(self.board),
                 keys.sentinel(self.board),
                 *self._lane_keys,
+                keys.moves(self.board),
                 *chain(*window_keys),
             ],
             [

@@ -101,8 +101,13 @@ def news(board: str) -> str:
 
 
 def version(board: str) -> str:
-    """STRING: the name of a board's current pages; a change deletes it, and the next reader makes another."""
+    """STRING: the name of a board's current pages. A projected change names the next, another deletes it."""
     return f"{stem(board)}version"
+
+
+def moves(board: str) -> str:
+    """LIST: the newest versions of a board's pages, each followed by the moves that made it of the next."""
+    return f"{stem(board)}moves"
 
 
 def open_runs(board: str, player: str) -> str:

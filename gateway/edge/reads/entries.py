@@ -16,6 +16,7 @@ from gateway.edge.http.responses import entry_page, entry_read, json_bytes, stan
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reads.archive import archive_response, is_archived
 from gateway.edge.reads.board_reader import SOURCE, BoardReader, SourcedPage
+from gateway.edge.reads.carried_pages import span_of
 from gateway.edge.reads.distribution_reader import ESTIMATED, DistributionReader
 from gateway.edge.reads.filters import filter_of, filtered_around, filtered_page
 from gateway.edge.reads.history import instant_of, past_page
@@ -129,7 +130,10 @@ async def _page(
     count: int,
 ) -> RenderedPage:
     sourced = await reader.page(window, start, count, ranks)
-    return _rendered(edge, board, window, ranks, sourced, start if isinstance(start, Cut) else None)
+    if isinstance(start, Cut):
+        return _rendered(edge, board, window, ranks, sourced, start)
+    rendered = _rendered(edge, board, window, ranks, sourced)
+    return replace(rendered, span=span_of(sourced.page, board.ranking, window, ranks, slides=False))
 
 
 async def _entry(
@@ -172,7 +176,9 @@ async def _neighbours(
     player: str,
     radius: int,
 ) -> RenderedPage:
-    return _rendered(edge, board, window, ranks, await _around(reader, window, ranks, player, radius))
+    sourced = await _around(reader, window, ranks, player, radius)
+    rendered = _rendered(edge, board, window, ranks, sourced)
+    return replace(rendered, span=span_of(sourced.page, board.ranking, window, ranks, slides=True))
 
 
 async def _around(reader: BoardReader, window: str, ranks: RankKind, player: str, radius: int) -> SourcedPage:

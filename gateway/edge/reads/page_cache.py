@@ -1,13 +1,15 @@
 """Keeps pages of boards while the boards do not change, and lets readers revalidate their own copies.
 
 Every request asks Redis for the version of its window; requests of one moment share that question. A kept
-page is sent only while its version is current, so no reader sees a board that is older than the request.
+page is sent only while its version is current, so no reader sees a board that is older than the request. The
+answer also has what moved on the board since the last one: pages whose entries stayed are carried on.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import random
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,9 +23,11 @@ from multidict import CIMultiDict
 from gateway.edge.context import EDGE
 from gateway.edge.http.responses import JSON
 from gateway.edge.reads.board_reader import note_away
+from gateway.edge.reads.carried_pages import PageSpan, body_of, template_of
 from gateway.edge.reads.own_view import player_to_overlay
 from gateway.edge.reads.staleness import is_behind
 from gateway.index.board_index import Entry
+from gateway.index.moves import UNMOVED, Moves
 from gateway.index.versions import Version, Versions
 from policies.errors import IndexUnavailable
 from policies.loader import Board
@@ -32,11 +36,14 @@ from policies.windows import FOREVER_MS
 CACHE_BYTES: Final = 32 * 2**20
 """Most bytes of pages that a process keeps."""
 
-_OVERHEAD_BYTES: Final = 2048
+_OVERHEAD_BYTES: Final = 3072
 """Memory that a page takes beside its target and its body."""
 
 _BOARD_BYTES: Final = 4096
 """Memory of a family's board, beside its metadata and parameters, which its page keeps from being let go."""
+
+CARRIED_S: Final = 60.0
+"""The longest that a page is carried on after it was read. Then it is read anew, so that no error lasts."""
 
 _SHARED: Final = {"Cache-Control": "public, max-age=0, must-revalidate"}
 _SOFTWARE: Final = installed_version("scoregate")
@@ -46,12 +53,14 @@ _SOFTWARE: Final = installed_version("scoregate")
 class RenderedPage:
     """A page as it is sent.
 
-    It may be kept if all of it is from the index, whose version changes whenever it does.
+    It may be kept if all of it is from the index, whose version changes whenever it does. With a `span` it
+    may be carried on to later versions.
     """
 
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
     is_from_index: bool = True
+    span: PageSpan | None = None
 
 
 Render = Callable[[], Awaitable[RenderedPage]]
@@ -62,6 +71,9 @@ class _VersionedPage:
     version: Version
     body: bytes
     headers: CIMultiDict[str]
+    span: PageSpan | None = None
+    template: bytes = b""
+    until_s: float = 0.0
 
 
 class CachedPage:
@@ -100,7 +112,7 @@ class CachedPage:
     @property
     def size_bytes(self) -> int:
         """Return the memory that it takes."""
-        return self._own_bytes + (len(self.latest.body) if self.latest else 0)
+        return self._own_bytes + (len(self.latest.body) + len(self.latest.template) if self.latest else 0)
 
 
 def _size_of(board: Board) -> int:
@@ -165,12 +177,37 @@ class PageCache:
         if _is_named(request, page, version):
             return _not_modified(page.tag(version))
         latest = page.latest
-        if latest is None or latest.version != version:
+        if latest is not None and latest.version != version:
+            latest = self._carried(page, latest, version, versions.moves)
+        if latest is None:
             rendered = await self._rendered_once(page, version, versions)
             if isinstance(rendered, RenderedPage):
                 return _unkept(request, rendered)
             latest = rendered
         return web.Response(body=latest.body, headers=CIMultiDict(latest.headers))
+
+    def _carried(
+        self, page: CachedPage, latest: _VersionedPage, version: Version, moves: Moves
+    ) -> _VersionedPage | None:
+        """Return the page under a later version, if nothing that it shows has changed but its numbers."""
+        span, since = latest.span, latest.version.name
+        if span is None or latest.until_s < asyncio.get_running_loop().time():
+            return None
+        shift = moves.shift(page.window, since, version.name, span.low, span.high)
+        carried = span.shifted(shift) if shift else None
+        if carried is None or carried.total != version.total:
+            return None
+        if any(
+            b'"player":"%b"' % name.encode() in latest.body for name in moves.renamed(since, version.name)
+        ):
+            return None
+        body, template = latest.body, latest.template
+        if shift != UNMOVED:
+            template = template or template_of(body)
+            body = body_of(template, carried)
+        headers = latest.headers.copy()
+        headers["ETag"] = page.tag(version)
+        return self._keep(page, _VersionedPage(version, body, headers, carried, template, latest.until_s))
 
     async def _rendered_once(
         self, page: CachedPage, version: Version, versions: Versions
@@ -187,11 +224,17 @@ class PageCache:
     ) -> _VersionedPage | RenderedPage:
         try:
             rendered = await page.render()
-            # No version comes twice: what was read between two looks at the same one was read under it.
-            if not rendered.is_from_index or await versions.of(page.window) != version:
+            if not rendered.is_from_index:
                 return rendered
-            headers = JSON | dict(rendered.headers) | _SHARED | {"ETag": page.tag(version)}
-            return self._keep(page, _VersionedPage(version, rendered.body, CIMultiDict(headers)))
+            after = await versions.of(page.window)
+            if not _is_still(page, rendered.span, version, after, versions.moves):
+                return rendered
+            headers = CIMultiDict(JSON | dict(rendered.headers) | _SHARED | {"ETag": page.tag(after)})
+            # Pages that were read together must not all be read anew together.
+            until_s = asyncio.get_running_loop().time() + CARRIED_S * random.uniform(0.5, 1)  # noqa: S311 - spread, not secret
+            return self._keep(
+                page, _VersionedPage(after, rendered.body, headers, rendered.span, until_s=until_s)
+            )
         finally:
             if page.rendering is not None and page.rendering[0] == version:
                 page.rendering = None
@@ -213,6 +256,18 @@ class PageCache:
         self._size_bytes += size_bytes
         while self._size_bytes > self._limit_bytes and self._pages:
             self._forget(next(iter(self._pages)))
+
+
+def _is_still(page: CachedPage, span: PageSpan | None, before: Version, after: Version, moves: Moves) -> bool:
+    """Return whether what was read between two looks at the version is a page of the second.
+
+    No version comes twice, so that is certain if they are the same, and if all that moved passed the page by.
+    """
+    if before == after:
+        return True
+    if span is None or before.total != after.total or moves.renamed(before.name, after.name):
+        return False
+    return moves.is_still(page.window, before.name, after.name, span.low, span.high)
 
 
 async def _is_current(request: web.Request, page: CachedPage) -> bool:

@@ -115,6 +115,7 @@ end
 
 -- The script's calls go through this table; a key that is no window goes to Redis as it is.
 local redis = {
+  sha1hex = redis.sha1hex,
   call = function(...)
     local name, key = ...
     local window = key and windows[key]

@@ -1,10 +1,12 @@
 -- Show one settled change in a board's index: all windows, both baselines and the pending set, in one step.
 -- include: _head
+-- include: _moves
 -- KEYS[1] pending zset   KEYS[2] settled zset   KEYS[3] names hash   KEYS[4] baselines hash
 -- KEYS[5] changes stream of the lane
 -- KEYS[6] version of the pages   KEYS[7] mark of a cold board   KEYS[8] sentinel of the board
 -- KEYS[9] residents of the lane   KEYS[10] its wanted boards   KEYS[11] its tails
--- KEYS[12..] per window: its zset, its members hash, its groups zset
+-- KEYS[12] moves of the pages
+-- KEYS[13..] per window: its zset, its members hash, its groups zset
 -- ARGV[1] submission id (string)   ARGV[2] player id   ARGV[3] display name, may be empty
 -- ARGV[4] baselines (count)
 -- ARGV[5] tie digits (count)   ARGV[6] 1 if groups are kept, for dense ranks
@@ -48,7 +50,7 @@ for _ = 1, tonumber(ARGV[4]) do
 end
 
 local changed = 0
-local window_key = 12
+local window_key, moves, has_head = 13, {}, false
 local is_cold = redis.call('EXISTS', KEYS[7]) == 1
 local tells_ranks = ARGV[7] ~= '1' or redis.call('EXISTS', KEYS[8]) == 1
 if ARGV[9] == '1' then
@@ -91,10 +93,13 @@ while at <= #ARGV do
     if is_below(stored) then
       add_below(members, -1)
     end
+    has_head = has_head or most_entries
     if most_entries and ARGV[9] == '1' then
       redis.call('ZADD', KEYS[11], 'LT', now_ms, board)
     end
     redis.call('HSET', members, player, slot)
+    moves[#moves + 1] = move_of(window, player, name, redis.call('HGET', KEYS[3], player), was_order, old_member,
+      order, member)
     local rank = 0
     if order ~= '' then
       redis.call('ZADD', zset, order, member)
@@ -125,7 +130,10 @@ while at <= #ARGV do
   at = at + 9
   window_key = window_key + 3
 end
-if changed > 0 then
+-- What a head gives up is no move of the change, and a cold board has no pages to carry on.
+if changed > 0 and (is_cold or has_head) then
   redis.call('DEL', KEYS[6])
+elseif changed > 0 then
+  name_next_version(KEYS[6], KEYS[12], moves, table.concat(ARGV, ' '))
 end
 return changed

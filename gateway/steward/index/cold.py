@@ -79,7 +79,7 @@ class ColdBoard:
         Of a board of a family nothing is left.
         """
         board = self._index.board
-        evicted = await self._keys_of_windows() + [keys.names(board), keys.version(board)]
+        evicted = await self._keys_of_windows() + [keys.names(board), keys.version(board), keys.moves(board)]
         if self._index.residency.is_forgotten:
             evicted += [keys.pending(board), keys.settled(board), keys.baselines(board)]
             evicted += [keys.memberships(board), keys.cold(board)]

@@ -133,6 +133,7 @@ class Keyspace:
             "built:": facts.kind,
             "circle:": facts.kind,
             "used": "string",
+            "moves": "list",
         }
         return any(
             name.startswith(self._stem + start) and facts.kind == kind for start, kind in kinds.items()
