@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import select
 
+from gateway.edge.identities.digests import IdentityDigests
 from gateway.edge.identities.identity_parts import RECOVERY_RATE
 from gateway.edge.identities.recovery_codes import ALPHABET, new_recovery_code, read_recovery_code
 from gateway.ledger.players.identities import IDENTITIES_LIMIT
@@ -182,3 +183,10 @@ async def test_there_are_so_many_identities_and_no_secret_is_kept(harness: Harne
     assert {("identity-linked", '{"provider":"device"}')} == set(told_of)
     stored = b"".join(path.read_bytes() for path in harness.edge.settings.data_dir.glob("ledger*"))
     assert not any(each.encode() in stored for each in secret)
+
+
+def test_a_provider_and_a_subject_do_not_run_together() -> None:
+    """Who shares a beginning with another provider has another digest, also for a credential that is good once."""
+    digests = IdentityDigests(bytes(32))
+    assert digests.identity("steam", "2x").subject_digest != digests.identity("steam2", "x").subject_digest
+    assert digests.of_credential("steam", "2x") != digests.of_credential("steam2", "x")
