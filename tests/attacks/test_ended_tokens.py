@@ -12,7 +12,7 @@ from gateway.edge.auth.tokens import Bearer, Role
 from gateway.edge.routes import ROUTES, Caller
 from gateway.ledger import queries
 from gateway.ledger.acts import Act
-from gateway.ledger.players.token_endings import end_tokens
+from gateway.ledger.players.token_endings import TokenEnding, end_tokens
 from tests.attacks.test_appeals import by, say
 from tests.attacks.test_bans import a_held_run
 from tests.attacks.test_identities import created, new_key
@@ -228,3 +228,10 @@ async def test_an_end_that_is_made_while_the_ledger_is_asked_is_not_forgotten(ha
     monkeypatch.setattr(harness.edge.ledger, "read", ends_meanwhile)
     assert not await shared.has_ended(bearers[0])
     assert await shared.has_ended(bearers[0])
+
+
+def test_a_token_that_tells_no_generation_is_judged_by_its_second():
+    """One of the very second in which tokens were ended is over: it may have been issued before."""
+    ending = TokenEnding("p1", generation=1, ended_at_ms=5_500, changed_seq=1)
+    assert [True, True, False] == [ending.ends(None, issued_at_s) for issued_at_s in (4, 5, 6)]
+    assert [True, False] == [ending.ends(generation, 4) for generation in (0, 1)]

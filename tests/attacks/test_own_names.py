@@ -36,6 +36,7 @@ async def test_a_player_chooses_a_name_so_many_times_an_hour(harness: Harness):
         (refused := await named(harness, token, "\u202eadA")).status,
         refused.problem,
     )
+    assert 3 == NAME_RATE.per_hour, "as the reference of the routes says"
     answers = [await named(harness, token, f"Ada {number}") for number in range(NAME_RATE.per_hour + 1)]
     assert [200] * NAME_RATE.per_hour + [429] == [answer.status for answer in answers]
     stands = await harness.edge.ledger.read(name_of_player(player))

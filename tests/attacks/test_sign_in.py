@@ -95,6 +95,7 @@ async def test_a_token_that_is_not_ours_now_shows_nobody(harness: Harness, tmp_p
         "azp object": signed(claims(harness, aud=[AUDIENCE, "x"], azp={"x": []}), KEY, "ES256"),
         "exp": signed(claims(harness, exp=now_s - 31), KEY, "ES256"),
         "exp none": signed(claims(harness, exp=None), KEY, "ES256"),
+        "exp far": signed(claims(harness, exp=2**63, jti="far"), KEY, "ES256"),
         "exp true": signed(claims(harness, exp=True), KEY, "ES256"),
         "iat": signed(claims(harness, iat=now_s + 60), KEY, "ES256"),
         "nbf": signed(claims(harness, nbf=now_s + 60), KEY, "ES256"),
@@ -162,6 +163,36 @@ async def test_a_new_key_is_read_once_in_a_while_and_old_ones_last_while_it_is_a
             await issuer.show(token["one"], now_s=60)
 
 
+async def test_a_key_that_is_published_to_encrypt_with_signs_nobody_in(harness: Harness, tmp_path: Path):
+    """The same token by the key that is published to sign with is good."""
+    other, file = ec_key("two"), tmp_path / "keys.json"
+    listed = [KEY.as_dict(private=False), {**other.as_dict(private=False), "use": "enc"}]
+    file.write_text(json.dumps({"keys": listed}))
+    rules = SignedTokens(RULES, IssuersKeys(str(file), stale_s=60))
+    harness.edge.identities.providers = {"studio": BoundedProvider(rules)}
+    assert FAILED == told(await sign_in(harness, "studio", signed(claims(harness), other, "ES256")))
+    assert 200 == (await sign_in(harness, "studio", signed(claims(harness), KEY, "ES256"))).status
+
+
+async def test_one_at_a_time_waits_for_new_keys_of_an_issuer():
+    """Forged tokens name any key: those that come while the keys are read anew are refused at once."""
+    asked, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def answer(_: web.Request) -> web.Response:
+        asked.set()
+        await goes_on.wait()
+        return web.json_response({"keys": [KEY.as_dict(private=False)]})
+
+    async with platform(answer) as address, asyncio.timeout(30):
+        keys = IssuersKeys(address, stale_s=60)
+        first = asyncio.create_task(keys.keys(is_new=True))
+        await asked.wait()
+        with pytest.raises(ProviderUnavailable, match="being read"):
+            await keys.keys(is_new=True)
+        goes_on.set()
+        assert ["one"] == [key.kid for key in (await first).keys]
+
+
 async def test_steam_says_whose_ticket_it_is(harness: Harness):
     """By the publisher's key, for this app and identity; a ticket is good once; our own fault is no player's."""
     asked: list[dict[str, str]] = []
@@ -192,11 +223,12 @@ async def test_steam_says_whose_ticket_it_is(harness: Harness):
         answers += [
             (200, {"response": {"error": {"errorcode": 101, "errordesc": "Invalid ticket"}}}),
             (200, {"response": {"params": params | {"publisherbanned": True}}}),
+            (200, {"response": {"params": params | {"result": "Failure"}}}),
             (403, {}), (200, {"response": {"params": params | {"steamid": "x"}}}), (302, {}),
         ]  # fmt: skip
-        refused = [await sign_in(harness, "steam", f"{number:02}" * 32) for number in range(5)]
-        assert [FAILED, FAILED, AWAY, AWAY, AWAY] == [told(each) for each in refused]
-        assert {"10"} == {each.headers["Retry-After"] for each in refused[2:]}
+        refused = [await sign_in(harness, "steam", f"{number:02}" * 32) for number in range(6)]
+        assert [FAILED, FAILED, FAILED, AWAY, AWAY, AWAY] == [told(each) for each in refused]
+        assert {"10"} == {each.headers["Retry-After"] for each in refused[3:]}
         assert b"the key" not in b"".join(each.raw for each in refused)
     assert FAILED == told(await sign_in(harness, "steam", "no ticket"))
     assert AWAY == told(await sign_in(harness, "steam", fresh))
