@@ -16,6 +16,7 @@ from scoregate.commands.common import (
     refuse_unknown_boards,
     settings_beside,
     settings_of,
+    tell_new_ledger,
 )
 from scoregate.commands.tables import AsJson, show
 
@@ -125,6 +126,7 @@ async def register(settings: Settings, key_id: str, public_key: str, boards: tup
             f"--public-key: expected 32 bytes in base64, got {len(raw)}: of a DER key take the last 32"
         )
     load_server_public_key(raw)
+    tell_new_ledger(settings)
     async with open_ledger(settings) as ledger:
         known = (await ledger.read(queries.all_server_keys())).get(key_id)
         if known and known.revoked_at_ms is not None:

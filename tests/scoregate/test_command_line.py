@@ -96,6 +96,20 @@ def test_N08_each_group_is_listed_by_what_it_is():
         assert [] == [line for line in listed.splitlines() if "..." in line]
 
 
+def test_a_key_in_a_new_ledger_is_not_taken_for_one_of_the_deployment(tmp_path: Path):
+    """Whoever registers it in another folder than the deployment's is told so; a key that is none begins no ledger."""
+    data = tmp_path / "data"
+    add = ["key", "add", "eu-1", "--data-dir", str(data), "--public-key"]
+    public_key = "11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo="
+    told = f"{data / 'ledger.sqlite3'}: nothing has run here, so this is a new ledger"
+
+    refused = CliRunner().invoke(app, [*add, "nope"])
+    assert (1, "", False) == (refused.exit_code, refused.stderr, data.exists())
+    first = CliRunner().invoke(app, [*add, public_key])
+    assert (0, True) == (first.exit_code, first.stderr.startswith(told)), first.stderr
+    assert "" == CliRunner().invoke(app, [*add, public_key]).stderr
+
+
 @pytest.mark.parametrize(
     "words",
     [
