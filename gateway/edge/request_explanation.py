@@ -30,6 +30,7 @@ from gateway.edge.auth.signature_diagnosis import (
     fault_of_genuine,
     fault_of_input,
 )
+from gateway.edge.auth.signatures import ParsedSignature
 from gateway.edge.auth.signed_request import SignedRequest, joined_field, read_signature, signed_parts
 from gateway.edge.auth.tokens import Tokens
 from gateway.edge.connections import LINE_SIZES, unreadable
@@ -278,9 +279,23 @@ async def _signature(case: _Case) -> Step | None:
 async def _time(case: _Case) -> Step | None:
     if case.signed is None:
         return None
-    now_s = case.known.clock() / 1000
-    signatures.check_time(case.signed.parsed, now_s, case.known.settings.clock_skew_s)
+    parsed, now_s = case.signed.parsed, case.known.clock() / 1000
+    try:
+        signatures.check_time(parsed, now_s, case.known.settings.clock_skew_s)
+    except Problem as problem:
+        return Step("", Outcome.FAILED, (*_lines_of(problem), *_off_by(parsed, int(now_s))))
     return Step("", Outcome.PASSED)
+
+
+def _off_by(parsed: ParsedSignature, now_s: int) -> Iterator[str]:
+    """Yield how far a signature is outside its time, for who reads of a request later than the edge did."""
+    if now_s > parsed.expires:
+        yield (
+            f"`expires` was {now_s - parsed.expires} s before now, {now_s}; "
+            "to look at the request as of when it was sent, give that time with --at"
+        )
+    elif now_s < parsed.created:
+        yield f"`created` is {parsed.created - now_s} s after now, {now_s}: sign with the gateway's time"
 
 
 async def _rights(case: _Case) -> Step | None:

@@ -157,6 +157,23 @@ def test_a_request_is_read_as_people_have_it(tmp_path: Path, monkeypatch: pytest
     assert not data.exists()
 
 
+@pytest.mark.parametrize(
+    ("at", "told"),
+    [
+        (
+            "1700000962",
+            "`expires` was 902 s before now, 1700000962; to look at the request as of when it was sent",
+        ),
+        ("1699999100", "`created` is 900 s after now, 1699999100: sign with the gateway's time"),
+    ],
+)
+def test_a_signature_outside_its_time_is_told_by_how_much(at: str, told: str):
+    """Who reads of a request an hour later must not take the hour for a clock that is wrong."""
+    result = run("explain", "--key", example("key"), "--at", at, given=example("request").encode())
+    assert (1, "FAILS") == (result.exit_code, outcomes(result)["the time of the signature"])
+    assert told in " ".join(result.stdout.split())
+
+
 def test_a_base_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """What was signed instead is found by trying; a base of the signer is shown beside the edge's."""
     monkeypatch.setenv("SCOREGATE_DATA_DIR", str(tmp_path / "data"))
