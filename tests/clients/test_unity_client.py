@@ -153,6 +153,18 @@ def test_the_five_minutes_of_the_readme_end_on_the_board(folder: Path, tmp_path:
     assert re.fullmatch(r"(\d+0|0) promoted, rank 1\n1\. Ada \1\n", ran.stdout), ran.stdout
 
 
+def test_the_command_of_the_readme_compiles_its_program(folder: Path, tmp_path: Path):
+    """By Mono, which needs the assembly of the HTTP client named; without it, four errors are all that a reader sees."""
+    (tmp_path / "clients").symlink_to(ROOT / "clients")
+    (tmp_path / "Program.cs").write_text(shown(README, "program"))
+    command, started, _ = shown(README, "mono").partition("mono program.exe")
+    made = subprocess.run(
+        ["sh", "-c", command], capture_output=True, text=True, cwd=tmp_path, check=False, timeout=60
+    )
+    assert (0, "mono program.exe") == (made.returncode, started), made.stdout + made.stderr
+    assert (tmp_path / "program.exe").is_file()
+
+
 def _build_module(folder: Path) -> None:
     how_to = (ROOT / "docs" / "how-to" / "put-your-game-on-it.md").read_text()
     reference = (ROOT / "docs" / "reference" / "simulator-module.md").read_text()
