@@ -44,6 +44,14 @@ ROUTES_OF = (
 LINKS_OF = "all => [...new Set(all.map(link => link.getAttribute('href')))]"
 UNMET = "links => links.filter(link => link.startsWith('#') && !document.getElementById(link.slice(1)))"
 
+UNBROKEN = """() => [...document.querySelectorAll("main th code, main td")].filter(cell => cell.offsetParent).every(cell => {
+  const range = document.createRange();
+  range.selectNodeContents(cell);
+  const lines = new Set([...range.getClientRects()].map(line => Math.round(line.bottom)));
+  return lines.size <= cell.textContent.trim().split(/\\s+/).length && (lines.size === 1 || cell.textContent.includes(" "));
+})"""
+"""Whether no word of a cell goes over two lines."""
+
 MOST_SCREENS = 36
 """Of 900 pixels: the routes and the commands are the longest pages, and each is found by its list of contents."""
 
@@ -125,6 +133,16 @@ def test_N13_no_page_is_wider_than_a_phone_or_endless(seen: dict[str, Seen]):
     assert {} == {
         path: page.desk_height / 900 for path, page in seen.items() if page.desk_height >= MOST_SCREENS * 900
     }
+
+
+@in_the_room
+async def test_words_on_the_page_of_boards_are_whole_on_a_phone(visit: Any):
+    """Each cell of its table fits one or two lines, instead of a column of letters."""
+    visitor = await visit("/")
+    await visitor.page.set_viewport_size(PHONE)
+    cell = visitor.page.locator("main td", has_text="Perihelion").first
+    assert 40 > (await cell.bounding_box())["height"]
+    assert await visitor.page.evaluate(UNBROKEN)
 
 
 def test_no_page_has_the_browser_complain(seen: dict[str, Seen]):
