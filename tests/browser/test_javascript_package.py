@@ -80,3 +80,19 @@ async def test_the_script_of_the_readme_runs(stack: str, tmp_path: Path):
     said, complained = await asyncio.wait_for(script.communicate(), 60)
     assert (b"accepted promoted\n", b"") == (said, complained)
     assert [] == list((tmp_path / "waiting-runs").iterdir())
+
+
+async def test_the_board_of_the_how_to_is_drawn_before_anything_changes(visit: Any):
+    """As written: a page that nobody has played on yet shows the board, and not only what changes on it."""
+    page = (ROOT / "docs" / "how-to" / "clients" / "web.md").read_text()
+    [shown] = re.findall(r"<!-- example: board -->\n```js\n(.*?)```", page, re.DOTALL)
+    visitor = await visit("/docs")
+    read, drawn = await visitor.page.evaluate(
+        """async () => {
+          const { Scoregate } = await import("/arcade/scoregate/index.js");
+          const gateway = new Scoregate(location.origin);
+          const { entries } = await gateway.entries("arcade", { limit: 10 });
+          return [entries, await new Promise((draw) => { SHOWN })];
+        }""".replace("SHOWN", shown)
+    )
+    assert read == drawn
