@@ -2,8 +2,9 @@
 
     python -m bench.idle [--seconds 5]
 
-A new data directory is used, with the bundled policies. One run is played and settled first, so that the
-worker has the child that simulates. PSS counts a page that n processes share as 1/n; RSS counts it in full.
+A new data directory is used, with the bundled policies. The second table is after a run was played and
+settled, so that the worker has the child that simulates. PSS counts a page that n processes share as 1/n;
+RSS counts it in full.
 The last line is `most R`: the largest PSS (MiB).
 """
 
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -48,13 +49,20 @@ def main() -> None:
     port = free_port()
     with tempfile.TemporaryDirectory() as folder, _up(Path(folder), port) as pid:
         started = {each: cpu_s(each) for each in family_of(pid)}
+        time.sleep(seconds)
+        idle = [_idle(each, started[each]) for each in family_of(pid)]
         asyncio.run(_settle_one(f"http://127.0.0.1:{port}"))
         time.sleep(seconds)
         processes = [_idle(each, started.get(each, 0.0)) for each in family_of(pid)]
-    print(f"{'':12} {'PSS':>7} {'RSS':>7}  CPU to be ready")
+    _print("idle", idle)
+    _print("idle after a run", processes)
+    print(f"\nmost {max(each.pss_mib for each in idle):.1f}")
+
+
+def _print(title: str, processes: Sequence[Idle]) -> None:
+    print(f"{title:16} {'PSS':>7} {'RSS':>7}  CPU to be ready")
     for each in processes:
-        print(f"{each.name:12} {each.pss_mib:7.1f} {each.rss_mib:7.1f}  {each.cpu_s:.2f} s")
-    print(f"\nmost {max(each.pss_mib for each in processes):.1f}")
+        print(f"{each.name:16} {each.pss_mib:7.1f} {each.rss_mib:7.1f}  {each.cpu_s:.2f} s")
 
 
 @contextmanager

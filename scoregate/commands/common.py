@@ -197,10 +197,21 @@ def print_line(screen: Console, line: str) -> None:
 
 def print_first_admin(screen: Console, settings: Settings, label: str) -> None:
     """Print the address at which the first admin sets a password, if there is no admin with one."""
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    # In a process of its own, since `up` runs for months and has no other use for what this loads.
+    with ProcessPoolExecutor(1, get_context("fork")) as pool:
+        address = pool.submit(_first_admin, settings).result()
+    if address:
+        print_line(screen, f"{label}{address} (once, within 72 hours)")
+
+
+def _first_admin(settings: Settings) -> str | None:
+    """Return the address of the first admin's invitation, None if there is an admin with a password."""
     from scoregate.moderator_accounts import first_admin
 
-    if address := finish(first_admin(settings)):
-        print_line(screen, f"{label}{address} (once, within 72 hours)")
+    return finish(first_admin(settings))
 
 
 @contextmanager
