@@ -151,3 +151,10 @@ def test_the_mode_is_off_and_not_for_what_others_reach(monkeypatch: pytest.Monke
         ):
             load_settings()
         monkeypatch.delenv(name)
+
+
+def test_an_address_of_ipv4_on_a_socket_of_ipv6_is_taken_for_itself():
+    """Some versions of the standard library take all of them for private, and strangers are among them."""
+    mapped = ("::ffff:127.0.0.1", "::ffff:10.0.0.1", "::ffff:8.8.8.8")
+    requests: list[Any] = [SimpleNamespace(headers={}, remote=each) for each in mapped]
+    assert [True, True, False] == [explained_refusals.is_near(request) for request in requests]
