@@ -5,7 +5,8 @@
 The ledger has one board with `--standings` standings in its all-time window, each with a player's name and a
 baseline. The rebuild is that of `scoregate board rebuild`: the whole board, beside the live keys, swapped at
 the end, while nothing else runs. The bare loop puts the same members with the same scores into one ZSET, a
-command each, in pipelines as long as a page of the rebuild. Rounds alternate, and medians are compared.
+command each, in pipelines as long as a page of the rebuild. Rounds alternate, and medians are compared. Then
+the rebuild's own first commands are sent again from memory: what Valkey alone can do with them.
 Prints the peak of this process' resident memory on the way; the last line is `ratio R`.
 
 With `--ledger-url` it writes to that ledger: give it one of its own.
@@ -20,12 +21,18 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
+from hiredis import pack_command
 from redis import Redis
 from sqlalchemy import text
 
+from gateway.index import generation
+from gateway.index.cluster import Client
+from gateway.index.transactions import Command, transact
 from gateway.ledger.transaction import Operation, Query, Transaction
 from gateway.runtime.clock import wall_clock
 from gateway.runtime.settings import Settings
@@ -41,6 +48,9 @@ FILL = 50_000
 
 PRIME = 999_983
 """Scores go through all its residues, without order and with few ties."""
+
+REPLAYED = 200
+"""Transactions that are sent again from memory: a few hundred bytes for each of their rows."""
 
 EPOCH_MS = 1_763_640_000_000
 
@@ -81,6 +91,8 @@ async def _rounds(settings: Settings, count: int, rounds: int) -> tuple[float, f
                 ledger, index.of(boards[BOARD]), boards[BOARD].policy, clock=wall_clock, tell=tell
             )
             rebuilt.append(await _rebuild(rebuilder))
+        replayed = await _replayed(Redis.from_url(settings.redis_url), rebuilder)
+        print(f"Valkey alone, the same commands: {replayed:.0f} entries per second")
         shown = (await index.of(boards[BOARD]).page("alltime", 0, 1)).total
     if shown != count:
         sys.exit(f"the board shows {shown} standings of {count}")
@@ -94,6 +106,31 @@ async def _rebuild(rebuilder: Rebuilder) -> float:
     took_s = time.perf_counter() - began
     print(f"built {result.standings} standings and {result.baselines} baselines in {took_s:.1f} s")
     return result.standings / took_s
+
+
+async def _replayed(client: Redis, rebuilder: Rebuilder) -> float:
+    """Return the entries per second of Valkey with the first transactions of a rebuild, sent from memory."""
+    packed: list[tuple[bytes, int, int]] = []
+
+    async def noting(target: Client, key: str, commands: Sequence[Command]) -> list[Any]:
+        if len(packed) < REPLAYED:
+            placed = sum(len(each) // 2 - 1 for each in commands if each[0] == "ZADD")
+            wire = b"".join(map(pack_command, (("MULTI",), *commands, ("EXEC",))))
+            packed.append((wire, len(commands) + 2, placed))
+        return await transact(target, key, commands)
+
+    with patch.object(generation, "transact", noting):
+        await rebuilder.rebuild()
+    connection: Any = client.connection_pool.get_connection()
+    began = time.perf_counter()
+    for wire, replies, _ in packed:
+        connection.send_packed_command([wire])
+        for _ in range(replies):
+            connection.read_response()
+    took_s = time.perf_counter() - began
+    client.connection_pool.release(connection)
+    client.close()
+    return sum(placed for _, _, placed in packed) / took_s
 
 
 def _bare(client: Redis, count: int) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -32,6 +32,16 @@ class Standing:
     order: int
     member: str
     rule: str
+
+
+StandingRow = tuple[str, str, int | None, int, str, int, str]
+"""A standing of a known window as a rebuild reads it: player, name, score, order, member, seq, submission."""
+
+BaselineFacts = tuple[int, int, float, float, int | None, int | None, Sequence[int]]
+"""What is known of a baseline: seq, count, mean, squares, lowest, highest, and the newest scores."""
+
+BaselineRow = tuple[str, BaselineFacts]
+"""A baseline as a rebuild reads it: its subject and its facts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,10 +87,14 @@ class Sums:
     @property
     def baseline(self) -> Baseline:
         """Return the baseline of these sums, correctly rounded."""
-        if not self.count:
-            return EMPTY
-        squares = (self.count * self.total_of_squares - self.total**2) / self.count
-        return Baseline(self.count, self.total / self.count, squares)
+        return Baseline(self.count, *moments_of(self.count, self.total, self.total_of_squares))
+
+
+def moments_of(count: int, total: int, total_of_squares: int) -> tuple[float, float]:
+    """Return the mean of a set of integers and the sum of squared deviations from it, correctly rounded."""
+    if not count:
+        return 0.0, 0.0
+    return total / count, (count * total_of_squares - total**2) / count
 
 
 class PromotedScore(NamedTuple):

@@ -6,20 +6,21 @@ import secrets
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from redis.asyncio import Redis
 
 from gateway.index import keys
 from gateway.index.board_index import BoardIndex
-from gateway.index.ranges import renamed, window_key, zset_at, zsets_of
+from gateway.index.built_arguments import interleaved, standing_arguments
+from gateway.index.ranges import renamed, window_key, zsets_of
 from gateway.index.residency import life_ms
 from gateway.index.scripts import Script, index_boundary
+from gateway.index.shards import shard_of
 from gateway.index.transactions import transact
 from gateway.runtime.concurrency import in_turns
 from gateway.runtime.lanes import lane_of
-from gateway.shared_records import Standing, StoredBaseline
+from gateway.shared_records import BaselineRow, Standing, StandingRow, StoredBaseline
 from policies.errors import IndexUnavailable, RebuildLost, RebuildRefused
 from policies.ranking import Ranking
 
@@ -105,6 +106,10 @@ class Generation:
             ]
         )
 
+    async def put_rows(self, window: str, expires_at_ms: int, rows: Sequence[StandingRow]) -> None:
+        """Add standings of players that have none in this window yet."""
+        await self._write(self._of_window(window, expires_at_ms, rows) if rows else [])
+
     async def put_standings(self, standings: Sequence[Standing]) -> None:
         """Add standings of players that have none in these windows yet."""
         await self._write(self._of_standings(standings))
@@ -119,6 +124,12 @@ class Generation:
     async def put_baselines(self, baselines: Sequence[StoredBaseline]) -> None:
         """Write baselines."""
         await self._write([self._of_baselines(baselines)])
+
+    async def put_baseline_rows(self, rows: Sequence[BaselineRow]) -> None:
+        """Write baselines."""
+        subjects = [subject or keys.POPULATION_FIELD for subject, _ in rows]
+        values = [keys.baseline_text(facts) for _, facts in rows]
+        await self._write([("HSET", keys.baselines(self.board), interleaved(subjects, values))])
 
     async def put_pending(self, received: Iterable[Moment]) -> None:
         """Add submissions to the pending set, each with the time it was received (ms)."""
@@ -178,8 +189,11 @@ class Generation:
         return bool(await self._end([*marks, *sets], [self._name, int(is_whole), *facts]))
 
     def _of_standings(self, standings: Sequence[Standing]) -> list[Command]:
-        by_window = _by_window(standings)
-        return [command for rows in by_window.values() for command in self._of_window(rows)]
+        return [
+            command
+            for window, of_window in _by_window(standings).items()
+            for command in self._of_window(window, of_window[0].expires_at_ms, list(map(_row, of_window)))
+        ]
 
     def _of_baselines(self, baselines: Sequence[StoredBaseline]) -> Command:
         fields = [
@@ -199,27 +213,18 @@ class Generation:
         ids = [submission_id for submission_id, _ in settled]
         return [("ZADD", keys.settled(self.board), scores), ("ZREM", keys.pending(self.board), ids)]
 
-    def _of_window(self, standings: Sequence[Standing]) -> Iterable[Command]:
-        """Return the commands that write standings of one window. This is the inner loop of a rebuild."""
-        window, expires_at_ms = standings[0].window, standings[0].expires_at_ms
+    def _of_window(self, window: str, expires_at_ms: int, rows: Sequence[StandingRow]) -> Iterable[Command]:
+        """Return the commands that write standings of one window."""
         zset, members, groups = self._keys_of(window)
-        scores: dict[str, list[Any]] = defaultdict(list)
-        slots: list[str] = []
-        names: list[str] = []
-        for standing in standings:
-            if standing.score is not None:
-                scores[zset_at(zset, standing.order)] += (standing.order, standing.member)
-            slots += (standing.player, keys.slot_value(standing))
-            if standing.name:
-                names += (standing.player, standing.name)
+        arguments = standing_arguments(self._ranking, window, zset, rows)
         self._expiries |= dict.fromkeys(
             self._live_keys(window), None if window == "alltime" else expires_at_ms
         )
         return (
-            *(("ZADD", key, pairs) for key, pairs in scores.items()),
-            ("HSET", members, slots),
-            ("ZADD", groups, self._groups(standings)),
-            ("HSET", keys.names(self.board), names),
+            *(("ZADD", key, pairs) for key, pairs in arguments.zsets.items()),
+            ("HSET", members, arguments.slots),
+            ("ZADD", groups, arguments.groups),
+            ("HSET", keys.names(self.board), arguments.names),
         )
 
     def _keys_of(self, window: str) -> tuple[str, str, str]:
@@ -231,12 +236,6 @@ class Generation:
 
     def _built_keys(self, window: str) -> list[str]:
         return [renamed(key, self._key) for key in self._keys_of(window)]
-
-    def _groups(self, standings: Sequence[Standing]) -> list[Any]:
-        if not self._ranking.keeps_groups:
-            return []
-        groups = {keys.group_of(self._ranking, row) for row in standings if row.score is not None}
-        return list(chain.from_iterable(groups))
 
     async def _write(self, commands: Iterable[Command]) -> None:
         """Run commands on the built keys of these live ones, and postpone the expiry of everything built."""
@@ -293,6 +292,17 @@ class ShardedGeneration:
         await self.put_pending(content.pending)
         await self.put_settled(content.settled)
 
+    async def put_rows(self, window: str, expires_at_ms: int, rows: Sequence[StandingRow]) -> None:
+        """Add standings of players that have none in this window yet."""
+        by_shard: dict[int, list[StandingRow]] = defaultdict(list)
+        for row in rows:
+            by_shard[shard_of(row[0], len(self._parts))].append(row)
+        parts = (
+            built.put_rows(window, expires_at_ms, by_shard[number])
+            for number, (_, built) in enumerate(self._parts)
+        )
+        await self._together([self._whole.renew(), *parts])
+
     async def put_standings(self, standings: Sequence[Standing]) -> None:
         """Add standings of players that have none in these windows yet."""
         parts = (built.put_standings(rows) for built, rows in self._by_shard(standings))
@@ -306,6 +316,10 @@ class ShardedGeneration:
     async def put_baselines(self, baselines: Sequence[StoredBaseline]) -> None:
         """Write baselines."""
         await self._together([self._whole.put_baselines(baselines), *self._renewals()])
+
+    async def put_baseline_rows(self, rows: Sequence[BaselineRow]) -> None:
+        """Write baselines."""
+        await self._together([self._whole.put_baseline_rows(rows), *self._renewals()])
 
     async def put_pending(self, received: Iterable[Moment]) -> None:
         """Add submissions to the pending set, each with the time it was received (ms)."""
@@ -356,6 +370,11 @@ def generation_of(index: BoardIndex) -> Generation | ShardedGeneration:
     if index.shards == (index,):
         return Generation(index.client, index.ranking)
     return ShardedGeneration(index.client, index)
+
+
+def _row(standing: Standing) -> StandingRow:
+    each = standing
+    return each.player, each.name, each.score, each.order, each.member, each.seq, each.submission_id
 
 
 def _by_window(standings: Sequence[Standing]) -> dict[str, list[Standing]]:

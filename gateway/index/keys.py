@@ -10,7 +10,7 @@ from typing import Final
 from zlib import crc32
 
 from gateway.runtime.lanes import lane_of
-from gateway.shared_records import Standing, StoredBaseline
+from gateway.shared_records import BaselineFacts, Standing, StoredBaseline
 from policies.ranking import BoardPlace, Ranking
 from validators.baseline import Baseline
 
@@ -333,8 +333,12 @@ def stem(board: str) -> str:
 
 def slot_value(standing: Standing) -> str:
     """Return a standing's slot in the members hash."""
-    member = SAME if standing.member == standing.player else standing.member
-    return f"{standing.seq} {member} {standing.submission_id}"
+    return slot_text(standing.seq, standing.player, standing.member, standing.submission_id)
+
+
+def slot_text(seq: int, player: str, member: str, submission_id: str) -> str:
+    """Return the slot of a player with this member."""
+    return f"{seq} {SAME if member == player else member} {submission_id}"
 
 
 def slot_member(slot: str, player: str) -> str:
@@ -348,9 +352,9 @@ def slot_below(standing: Standing) -> str:
     return f"{standing.seq} {BELOW}"
 
 
-def group_of(ranking: Ranking, standing: Standing) -> tuple[int, str]:
-    """Return the score and member of a standing's group."""
-    order, ties = ranking.group(standing.window, BoardPlace(standing.order, standing.member))
+def group_of(ranking: Ranking, window: str, place: BoardPlace) -> tuple[int, str]:
+    """Return the score and member of the group of a place."""
+    order, ties = ranking.group(window, place)
     return order, f"{order} {ties}"
 
 
@@ -360,10 +364,16 @@ def baseline_field(stored: StoredBaseline) -> str:
 
 
 def baseline_value(stored: StoredBaseline) -> str:
-    """Return the value of a stored baseline; `repr` of a float reads back as the same float."""
-    lowest, highest = ("" if end is None else end for end in (stored.lowest, stored.highest))
-    scores = ",".join(map(str, stored.scores))
-    return f"{stored.seq} {stored.count} {stored.mean!r} {stored.squares!r} {lowest} {highest} {scores}"
+    """Return the value of a stored baseline."""
+    ends = stored.lowest, stored.highest
+    return baseline_text((stored.seq, stored.count, stored.mean, stored.squares, *ends, stored.scores))
+
+
+def baseline_text(facts: BaselineFacts) -> str:
+    """Return the value of a baseline; `repr` of a float reads back as the same float."""
+    seq, count, mean, squares, lowest, highest, scores = facts
+    first, last = "" if lowest is None else lowest, "" if highest is None else highest
+    return f"{seq} {count} {mean!r} {squares!r} {first} {last} {','.join(map(str, scores))}"
 
 
 @lru_cache(maxsize=256)

@@ -22,11 +22,11 @@ No reader sees half a board, and no change is lost:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from redis.exceptions import ResponseError
 
@@ -34,15 +34,17 @@ from gateway.index.board_index import BoardIndex, CommittedRun
 from gateway.index.generation import BuiltBoard, Generation, ShardedGeneration, generation_of
 from gateway.index.groups.segments import SegmentBoards
 from gateway.ledger import index_pages, queries
+from gateway.ledger.built_rows import baseline_rows, standing_rows
 from gateway.ledger.derived import log
 from gateway.ledger.index_pages import BoardChanges, BoardEvent
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.players.memberships import memberships_after
+from gateway.ledger.transaction import Operation
 from gateway.ledger.whole_boards import whole_board
 from gateway.runtime.clock import Clock
 from gateway.runtime.concurrency import in_turns
 from gateway.runtime.failpoints import Point, reach
-from gateway.shared_records import Change, Standing
+from gateway.shared_records import BaselineRow, Change, Standing, StandingRow
 from policies.errors import IndexUnavailable, RebuildLost
 from policies.model import Policy
 from policies.readable_windows import readable_window_names
@@ -51,6 +53,9 @@ from validators.baseline import is_population
 
 PAGE: Final = 2_000
 """Rows read and written at once: a few megabytes here, and a few milliseconds of Redis' one thread."""
+
+WRITTEN_BEHIND: Final = 2
+"""Pages of a kind that Redis takes while the next is read: it has one to do while another is made ready."""
 
 EVENTS: Final = 500
 """Events in one slice of catching up."""
@@ -71,6 +76,8 @@ ATTEMPTS: Final = 3
 SETTLED_MS: Final = 3_600_000
 SETTLED_EVENTS: Final = 100_000
 """Bounds of the settled set: an hour of events, or this many. Resending an older one does no harm."""
+
+R = TypeVar("R")
 
 Tell = Callable[[int], None]
 """A callback that hears of progress: how many rows the last page or slice had."""
@@ -179,39 +186,60 @@ class Rebuilder:
         return rebuilt, (await self._ledger.read(log.projected())).upto, reached_seq
 
     async def _build_parts(self, generation: Generation | ShardedGeneration) -> RebuildCounts:
-        baselines = await self._build_baselines(generation)
         pending = await self._build_pending(generation)
         await self._build_settled(generation)
-        standings = 0
-        for window in await self._ledger.read(index_pages.live_windows(self._board, now_ms=self._clock())):
-            async with aclosing(self._pages(window)) as pages:
-                async for page in pages:
-                    await generation.put_standings(page)
-                    standings += len(page)
-                    self._tell(len(page))
-                    reach(Point.INSIDE_REBUILD)
+        building = (self._build_standings(generation), self._build_baselines(generation))
+        standings, baselines = await in_turns(building, at_once=len(building))
         return RebuildCounts(standings, baselines, pending)
 
-    async def _pages(self, window: str) -> AsyncGenerator[list[Standing], None]:
-        """Yield the standings of a window. The next page is read while the caller writes the last one."""
+    async def _build_standings(self, generation: Generation | ShardedGeneration) -> int:
+        windows = await self._ledger.read(index_pages.live_windows(self._board, now_ms=self._clock()))
+        return sum(
+            [
+                await self._build_window(generation, window, expires_at_ms)
+                for window, expires_at_ms in windows.items()
+            ]
+        )
 
-        def after(player: str) -> asyncio.Task[list[Standing]]:
-            page = index_pages.standings_after(self._board, window, player, count=PAGE)
-            return asyncio.ensure_future(self._ledger.read(page))
+    async def _build_window(
+        self, generation: Generation | ShardedGeneration, window: str, expires_at_ms: int
+    ) -> int:
+        def read(last: StandingRow | None) -> Operation[list[StandingRow]]:
+            return standing_rows(self._board, window, last[0] if last else "", count=PAGE)
 
-        reading = after("")
-        try:
-            while page := await reading:
-                reading = after(page[-1].player)
-                yield page
-        finally:
-            reading.cancel()
+        async def write(page: list[StandingRow]) -> None:
+            await generation.put_rows(window, expires_at_ms, page)
+            self._tell(len(page))
+            reach(Point.INSIDE_REBUILD)
+
+        return await self._copy(read, write)
 
     async def _build_baselines(self, generation: Generation | ShardedGeneration) -> int:
-        count, after = 0, None
-        while page := await self._ledger.read(queries.baselines_page(self._board, after=after, count=PAGE)):
-            await generation.put_baselines(page)
-            count, after = count + len(page), page[-1].player
+        def read(last: BaselineRow | None) -> Operation[list[BaselineRow]]:
+            return baseline_rows(self._board, last[0] if last else None, count=PAGE)
+
+        return await self._copy(read, generation.put_baseline_rows)
+
+    async def _copy(
+        self,
+        read: Callable[[R | None], Operation[list[R]]],
+        write: Callable[[list[R]], Coroutine[Any, Any, None]],
+    ) -> int:
+        """Copy pages of rows, each read after the last row of the one before, and return the number of rows.
+
+        Up to WRITTEN_BEHIND pages are written while the next is read.
+        """
+        count, last = 0, None
+        writing: deque[asyncio.Task[None]] = deque()
+        try:
+            while page := await self._ledger.read(read(last)):
+                if len(writing) == WRITTEN_BEHIND:
+                    await writing[0]
+                    writing.popleft()
+                writing.append(asyncio.create_task(write(page)))
+                count, last = count + len(page), page[-1]
+        finally:
+            await in_turns(writing, at_once=WRITTEN_BEHIND)  # nothing is written to what was given up
         return count
 
     async def _build_pending(self, generation: Generation | ShardedGeneration) -> int:
