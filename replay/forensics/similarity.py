@@ -20,6 +20,7 @@ from replay.forensics.shingles import (
     shingles_of_buttons,
     shingles_of_bytes,
 )
+from replay.forensics.spans import ButtonScatter, scatter_of
 from replay.forensics.toggles import toggles_of
 
 PIECES: Final = 8
@@ -47,20 +48,27 @@ class ComparableRecording:
         """Return the shingles that identify it."""
         return shingles_of_bytes(self.recording) if self.inputs is None else shingles_of(self.inputs)
 
+    @cached_property
+    def scatter(self) -> Sequence[ButtonScatter]:
+        """Return how the presses of each button scatter; nothing if its words are not buttons."""
+        has_buttons = self.inputs is not None and not self.inputs.is_analog
+        return scatter_of(toggles_of([self.inputs])) if self.inputs and has_buttons else ()
+
 
 def read_together(recordings: Sequence[ComparableRecording]) -> None:
-    """Find the buttons and the shingles of recordings at once, which each would else find when asked."""
+    """Find buttons, shingles and scatter of recordings at once, which each would else find when asked."""
     read = [each for each in recordings if each.inputs is not None and not each.inputs.is_analog]
     inputs = [each.inputs for each in read if each.inputs is not None]
     toggles = toggles_of(inputs)
     buttons: list[list[Button]] = [[] for _ in inputs]
-    for owner, button in toggles.buttons():
+    scatter: list[list[ButtonScatter]] = [[] for _ in inputs]
+    for (owner, button), of_button in zip(toggles.buttons(), scatter_of(toggles), strict=True):
         buttons[owner].append(button)
-    for recording, those, shingles in zip(
-        read, buttons, shingles_of_buttons(toggles, len(read)), strict=True
-    ):
-        vars(recording)["shingles"] = shingles  # where `cached_property` looks for it
-        vars(recording.inputs)["buttons"] = those
+        scatter[owner].append(of_button)
+    shingles = shingles_of_buttons(toggles, len(read))
+    for recording, *found in zip(read, buttons, scatter, shingles, strict=True):
+        # This is where `cached_property` looks.
+        vars(recording.inputs)["buttons"], vars(recording)["scatter"], vars(recording)["shingles"] = found
 
 
 def similarity(

@@ -12,8 +12,7 @@ deliberate noise does not scatter at all.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -22,13 +21,11 @@ from numpy.typing import NDArray
 from policies.judging import Forensics
 from policies.vocabulary import Expected, Finding, Reason
 from replay.forensics.inputs import Button, Inputs, Ticks
+from replay.forensics.spans import ButtonScatter, Scatter, scatter_of
+from replay.forensics.toggles import toggles_of
 
 COARSE_TICKS: Final = 4
 """Shorter spans than this are mostly rounding: a scatter of 10 % is then below a tick."""
-
-PAUSES: Final = 0.1
-"""The share of longest intervals that is left out. Everybody pauses, and so does a program with nothing to
-press."""
 
 SLOWEST_BEAT_HZ: Final = 1.0
 """Slower beats are not searched: one half of a run with denser presses would be such a beat."""
@@ -49,55 +46,55 @@ class ButtonMeasurement(NamedTuple):
     bit: int
 
 
-def timing(inputs: Inputs, ticks_per_second: int, limits: Forensics) -> Iterator[Finding]:
-    """Find timing of presses that is not a hand's: at most one finding of each kind, for the worst button."""
+def timing(
+    inputs: Inputs,
+    ticks_per_second: int,
+    limits: Forensics,
+    scatter: Sequence[ButtonScatter] | None = None,
+) -> Iterator[Finding]:
+    """Find timing of presses that is not a hand's: at most one finding of each kind, for the worst button.
+
+    `scatter` is that of each button, if it was measured already.
+    """
     if inputs.is_analog:
         return
+    scatter = scatter_of(toggles_of([inputs])) if scatter is None else scatter
     buttons = [button for button in inputs.buttons if button.presses.size >= limits.minimum_presses]
-    yield from _too_even(buttons, limits)
+    yield from _too_even(inputs, scatter, limits)
     yield from _on_a_beat(inputs, buttons, ticks_per_second, limits)
     yield from _too_short(buttons, ticks_per_second, limits)
 
 
-def _too_even(buttons: Sequence[Button], limits: Forensics) -> Iterator[Finding]:
-    checks: Sequence[tuple[Callable[[Ticks], float], bool, float, str]] = (
-        (variation, True, limits.interval_variation, "variation of the intervals"),
-        (entropy_bits, True, limits.interval_entropy_bits, "bits of entropy of the intervals"),
-        (variation, False, limits.press_variation, "variation of the presses' lengths"),
+def _too_even(inputs: Inputs, scatter: Sequence[ButtonScatter], limits: Forensics) -> Iterator[Finding]:
+    buttons = [
+        (button.bit, each)
+        for button, each in zip(inputs.buttons, scatter, strict=True)
+        if button.presses.size >= limits.minimum_presses
+    ]
+    intervals = [(bit, each.intervals) for bit, each in buttons if _is_fine(each.intervals)]
+    lengths = [(bit, each.lengths) for bit, each in buttons if _is_fine(each.lengths)]
+    checks = (
+        (_variations(intervals), limits.interval_variation, "variation of the intervals"),
+        (_entropies(intervals), limits.interval_entropy_bits, "bits of entropy of the intervals"),
+        (_variations(lengths), limits.press_variation, "variation of the presses' lengths"),
     )
-    for measure, is_of_intervals, minimum, unit in checks:
-        worst = min(_measured(buttons, measure, is_of_intervals=is_of_intervals), default=None)
+    for measurements, minimum, unit in checks:
+        worst = min(measurements, default=None)
         if worst and worst.value < minimum:
             yield _finding(Reason.INPUTS_EVEN, worst, Expected(at_least=minimum, unit=unit))
 
 
-def _measured(
-    buttons: Sequence[Button], measure: Callable[[Ticks], float], *, is_of_intervals: bool
-) -> Iterator[ButtonMeasurement]:
-    """Yield the measure of each button whose intervals, or presses, are long enough to compare in ticks."""
-    for button in buttons:
-        spans = np.sort(np.diff(button.presses) if is_of_intervals else button.lengths)
-        if spans.size and spans[spans.size // 2] >= COARSE_TICKS:
-            yield ButtonMeasurement(measure(spans), int(spans.size), button.bit)
+def _is_fine(scatter: Scatter) -> bool:
+    """Return whether spans are long enough to compare in ticks."""
+    return scatter.size > 0 and scatter.middle >= COARSE_TICKS
 
 
-def variation(spans: Ticks) -> float:
-    """Return the coefficient of variation (deviation by mean) of ordered spans, without the longest tenth."""
-    kept = spans[: spans.size - int(spans.size * PAUSES)]
-    total, squares = int(kept.sum()), int(kept @ kept)
-    return math.sqrt(kept.size * squares - total * total) / total
+def _variations(scatters: Sequence[tuple[int, Scatter]]) -> list[ButtonMeasurement]:
+    return [ButtonMeasurement(scatter.variation, scatter.size, bit) for bit, scatter in scatters]
 
 
-def entropy_bits(spans: Ticks) -> float:
-    """Return Shannon's entropy of ordered integers in bits: the plug-in estimate, corrected for its bias.
-
-    From N values in m bins, that estimate is too low by (m - 1) / 2N nats on average (Miller, "Note on the
-    bias of information estimates", 1955; Paninski, "Estimation of Entropy and Mutual Information", Neural
-    Computation 15, 2003).
-    """
-    begins = np.flatnonzero(spans[1:] != spans[:-1]) + 1
-    shares = np.diff(begins, prepend=0, append=spans.size) / spans.size
-    return float(-(shares @ np.log2(shares)) + begins.size / (2 * spans.size * math.log(2)))
+def _entropies(scatters: Sequence[tuple[int, Scatter]]) -> list[ButtonMeasurement]:
+    return [ButtonMeasurement(scatter.entropy_bits, scatter.size, bit) for bit, scatter in scatters]
 
 
 def _on_a_beat(

@@ -41,8 +41,9 @@ def _reuse(policy: Policy, lease: VerificationLease, evidence: RecordingEvidence
 
 
 def _timing(policy: Policy, _lease: VerificationLease, evidence: RecordingEvidence) -> Iterator[Finding]:
-    if evidence.inputs:
-        yield from timing.timing(evidence.inputs, policy.ticks_per_second, policy.forensics)
+    if evidence.inputs and evidence.comparable:
+        scatter = evidence.comparable.scatter
+        yield from timing.timing(evidence.inputs, policy.ticks_per_second, policy.forensics, scatter)
 
 
 def _input_rate(policy: Policy, _lease: VerificationLease, evidence: RecordingEvidence) -> Iterator[Finding]:

@@ -6,11 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from policies.judging import Forensics
 from policies.vocabulary import Finding, Reason
 from replay.forensics.inputs import inputs_of
-from replay.forensics.timing import entropy_bits, strongest_beats, timing, variation
+from replay.forensics.spans import Scatter, scatters
+from replay.forensics.timing import strongest_beats, timing
 from tests.replay.forensics import players
 from tests.replay.forensics.players import MINUTE, TICKS_PER_SECOND, Words
 
@@ -129,17 +131,22 @@ def test_coarse_ticks_convict_nobody():
         assert [] == found(words, ticks_per_second=10)
 
 
+def scatter(spans: NDArray[np.int64]) -> Scatter:
+    [found] = scatters(spans, np.zeros(spans.size, np.int64), 1)
+    return found
+
+
 def test_variation_leaves_out_pauses():
     """A program that waits now and then is as even as one that does not."""
     even = np.full(50, 12)
-    assert 0.0 == variation(even) == variation(np.append(even, [900, 1200, 400]))
+    assert 0.0 == scatter(even).variation == scatter(np.append(even, [900, 1200, 400])).variation
 
 
 @pytest.mark.parametrize("values", [2, 4, 16])
 def test_entropy_has_no_bias_to_speak_of(values: int):
     """The estimate from a hundred values of a uniform choice is near its entropy, on average."""
     rng = np.random.default_rng(values)
-    estimates = [entropy_bits(np.sort(rng.integers(values, size=100))) for _ in range(200)]
+    estimates = [scatter(1 + rng.integers(values, size=100)).entropy_bits for _ in range(200)]
 
     assert abs(np.mean(estimates) - np.log2(values)) < 0.02
 

@@ -29,12 +29,13 @@ def recording(spans: Spans, mask: int = ALL_BITS) -> ComparableRecording:
 
 
 def contents(recordings: Sequence[ComparableRecording]) -> list[object]:
-    """Everything that is found of each: its buttons, its shingles and its bands."""
+    """Everything that is found of each: its buttons, how their presses scatter, its shingles and its bands."""
     return [
         (
             [(button.bit, button.toggles.tolist()) for button in each.inputs.buttons]
             if each.inputs
             else None,
+            list(each.scatter),
             each.shingles.tolist(),
             bands_of(each.shingles),
         )
