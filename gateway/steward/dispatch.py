@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from enum import StrEnum
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from redis import Redis
 from redis.exceptions import RedisError
@@ -127,11 +127,12 @@ class RqJobs:
         return max(0, QUEUED_JOBS * max(1, workers) - rq_queue.count)
 
     def _put(self, queue: VerificationQueue, jobs: Sequence[Sequence[OutboxRow]]) -> None:
-        for job in jobs:
-            ids = [row.submission_id for row in job]
-            self._queues[queue].enqueue_call(
-                JOB_OF[job[0].kind], args=(ids,), ttl=JOB_KEPT_S, result_ttl=0, failure_ttl=JOB_KEPT_S
-            )
+        kept: Any = {"ttl": JOB_KEPT_S, "result_ttl": 0, "failure_ttl": JOB_KEPT_S}
+        prepared = [
+            Queue.prepare_data(JOB_OF[job[0].kind], args=[[row.submission_id for row in job]], **kept)
+            for job in jobs
+        ]
+        self._queues[queue].enqueue_many(prepared)
 
 
 def _queueing() -> AbstractContextManager[None]:
