@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from policies.model import Policy
 from policies.vocabulary import Expected, Finding, Reason
-from validators.submission import History, Submission
+from validators.submission import History, MayFind, Submission
 
 
 def abandonment(submission: Submission, policy: Policy, _history: History) -> tuple[Finding, ...]:
@@ -22,3 +22,13 @@ def abandonment(submission: Submission, policy: Policy, _history: History) -> tu
     expected = Expected(at_least=rule.least_share, unit="of the runs opened in a day")
     detail = {"opened": opened, "submitted": submitted}
     return (Finding(Reason.RUNS_ABANDONED, round(share, 4), expected, opened, detail),)
+
+
+def may_be_abandoning(policy: Policy) -> MayFind:
+    """Return what tells, for this policy, whether `abandonment` would find nothing."""
+    least_runs = policy.abandonment.least_runs
+
+    def may_find(submission: Submission, _history: History) -> bool:
+        return submission.runs_opened is not None and submission.runs_opened >= least_runs
+
+    return may_find

@@ -11,7 +11,7 @@ from policies.vocabulary import Expected, Finding, Reason
 from validators.baseline import Baseline
 from validators.bests import best_of, distances_of, is_better
 from validators.scale import Middle, middle_of, middle_of_moments
-from validators.submission import History, Submission
+from validators.submission import History, MayFind, Submission
 
 
 def anomaly(submission: Submission, policy: Policy, history: History) -> Iterator[Finding]:
@@ -85,3 +85,30 @@ def _record(score: int, policy: Policy, population: Baseline) -> Iterator[Findin
     if is_better(score, record, policy):
         ends = {"at_least": record} if policy.order is SortOrder.ASCENDING else {"at_most": record}
         yield Finding(Reason.ANOMALY_RECORD, score, Expected(**ends, unit="points"), population.count)
+
+
+def may_be_anomalous(policy: Policy) -> MayFind:
+    """Return what tells, for this policy, whether `anomaly` would find nothing.
+
+    It does so for newcomers of a board without a population. All others have baselines to compare with.
+    """
+    rule, scale = policy.anomaly, distances_of(policy)
+    sign = -1 if policy.order is SortOrder.ASCENDING else 1
+    middle = None
+    if rule.prior:
+        prior = middle_of_moments(rule.prior.mean, rule.prior.spread, scale)
+        middle = prior.floored(policy.spread_floor, scale)
+    threshold, history_needed, population_needed = (
+        rule.threshold,
+        rule.minimum_history,
+        rule.minimum_population,
+    )
+
+    def may_find(submission: Submission, history: History) -> bool:
+        if history.player.count >= history_needed:
+            return True
+        if history.build.count >= population_needed or history.population.count >= population_needed:
+            return True
+        return middle is not None and sign * middle.deviation(submission.claim.score, scale) > threshold
+
+    return may_find

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from policies.model import Policy
 from policies.vocabulary import Claim, Expected, Finding, Reason
-from validators.submission import History, Submission
+from validators.submission import History, MayFind, Submission
 
 
 def bounds(submission: Submission, policy: Policy, _history: History) -> tuple[Finding, ...]:
@@ -34,3 +34,14 @@ def is_playable(claim: Claim, policy: Policy) -> bool:
 
 def _has_exactly(stats: Mapping[str, int], names: tuple[str, ...]) -> bool:
     return len(stats) == len(names) and all(name in stats for name in names)
+
+
+def may_break_bounds(policy: Policy) -> MayFind:
+    """Return what tells, for this policy, whether `bounds` would find nothing."""
+    least, most, step = policy.score.minimum, policy.score.maximum, policy.score.step
+
+    def may_find(submission: Submission, _history: History) -> bool:
+        score = submission.claim.score
+        return not least <= score <= most or (score - least) % step != 0
+
+    return may_find

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from policies.model import Policy
 from policies.vocabulary import Expected, Finding, Reason
-from validators.submission import History, Submission
+from validators.submission import History, MayFind, Submission
 
 
 def clock(submission: Submission, policy: Policy, _history: History) -> tuple[Finding, ...]:
@@ -19,3 +19,13 @@ def clock(submission: Submission, policy: Policy, _history: History) -> tuple[Fi
         return ()
     expected = Expected(at_most=round(limit_s, 3), unit="s of play since the ticket")
     return (Finding(Reason.VELOCITY_TIME, round(played_s, 3), expected),)
+
+
+def may_outpace_the_clock(policy: Policy) -> MayFind:
+    """Return what tells, for this policy, whether `clock` would find nothing."""
+    tick_rate, slack_s = policy.ticks_per_second, policy.velocity.slack_s
+
+    def may_find(submission: Submission, _history: History) -> bool:
+        return submission.claim.ticks / tick_rate > submission.elapsed_ms / 1000 + slack_s
+
+    return may_find

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from policies.model import Policy
 from policies.vocabulary import Expected, Finding, Reason
-from validators.submission import History, Submission
+from validators.submission import History, MayFind, Submission
 
 
 def delay(submission: Submission, policy: Policy, _history: History) -> tuple[Finding, ...]:
@@ -17,3 +17,13 @@ def delay(submission: Submission, policy: Policy, _history: History) -> tuple[Fi
         return ()
     expected = Expected(at_most=policy.delay.most_s, unit="s from its end to its submission")
     return (Finding(Reason.LATE, round(waited_s, 3), expected),)
+
+
+def may_be_late(policy: Policy) -> MayFind:
+    """Return what tells, for this policy, whether `delay` would find nothing."""
+    tick_rate, most_s = policy.ticks_per_second, policy.delay.most_s
+
+    def may_find(submission: Submission, _history: History) -> bool:
+        return submission.elapsed_ms / 1000 - submission.claim.ticks / tick_rate > most_s
+
+    return may_find

@@ -10,7 +10,7 @@ from policies.model import Policy
 from policies.vocabulary import Expected, Finding, Reason
 from validators.bests import best_among, distances_of, is_better, merits
 from validators.scale import Middle, middle_of_values, step_on_scale
-from validators.submission import History, Submission
+from validators.submission import History, MayFind, Submission
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,3 +70,9 @@ def _begun(values: NDArray[np.float64], policy: Policy) -> tuple[CusumChart, flo
     centre, spread = middle_of_values(values)
     floor = step_on_scale(policy.spread_floor, abs(centre), distances_of(policy))
     return CusumChart(0.0, 0, Middle(centre, max(spread, floor))), float(values.max())
+
+
+def may_drift(policy: Policy) -> MayFind:
+    """Return what tells, for this policy, whether `drift` would find nothing."""
+    early = min(policy.anomaly.minimum_history, PLAYER_RECENT // 2)
+    return lambda _submission, history: len(history.player.scores) >= early

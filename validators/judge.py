@@ -6,27 +6,28 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
+from weakref import ref
 
 from policies.choices import Writes
 from policies.judging import TIME_VALIDATORS
 from policies.model import Policy
 from policies.replaying import BuildStatus
 from policies.vocabulary import SEVERITIES, Finding, Reason, Severity, State, Verdict, VerdictKind
-from validators.abandonment import abandonment
-from validators.anomaly import anomaly
-from validators.bounds import bounds
-from validators.clock import clock
-from validators.delay import delay
+from validators.abandonment import abandonment, may_be_abandoning
+from validators.anomaly import anomaly, may_be_anomalous
+from validators.bounds import bounds, may_break_bounds
+from validators.clock import clock, may_outpace_the_clock
+from validators.delay import delay, may_be_late
 from validators.doubt import certain
-from validators.drift import drift
+from validators.drift import drift, may_drift
 from validators.plugins import plugins
-from validators.probing import probing
-from validators.progress import progress
+from validators.probing import may_be_probing, probing
+from validators.progress import may_leap, progress
 from validators.rules import rules
-from validators.slow_motion import slow_motion
-from validators.stats import stats
-from validators.submission import History, Submission
-from validators.velocity import velocity
+from validators.slow_motion import may_be_slowed, slow_motion
+from validators.stats import may_break_stats, stats
+from validators.submission import History, MayFind, Submission
+from validators.velocity import may_be_fast, velocity
 
 RULES_VERSION = 3
 """Raised whenever a validator's result for the same input changes; stored in every event."""
@@ -40,24 +41,28 @@ _HELD_BUILDS = {
 
 
 class Validator(NamedTuple):
-    """A check, and the name by which a policy sets its mode (`policies.judging.Modes`)."""
+    """A check, and the name by which a policy sets its mode (`policies.judging.Modes`).
+
+    `prepare` returns, for a policy, what tells cheaply that the check would find nothing, as for most runs.
+    """
 
     name: str
     check: Callable[[Submission, Policy, History], Iterable[Finding]]
+    prepare: Callable[[Policy], MayFind]
 
 
 VALIDATORS: tuple[Validator, ...] = (
-    Validator("bounds", bounds),
-    Validator("stats", stats),
-    Validator("velocity", velocity),
-    Validator("clock", clock),
-    Validator("slow_motion", slow_motion),
-    Validator("delay", delay),
-    Validator("abandonment", abandonment),
-    Validator("anomaly", anomaly),
-    Validator("drift", drift),
-    Validator("progress", progress),
-    Validator("probing", probing),
+    Validator("bounds", bounds, may_break_bounds),
+    Validator("stats", stats, may_break_stats),
+    Validator("velocity", velocity, may_be_fast),
+    Validator("clock", clock, may_outpace_the_clock),
+    Validator("slow_motion", slow_motion, may_be_slowed),
+    Validator("delay", delay, may_be_late),
+    Validator("abandonment", abandonment, may_be_abandoning),
+    Validator("anomaly", anomaly, may_be_anomalous),
+    Validator("drift", drift, may_drift),
+    Validator("progress", progress, may_leap),
+    Validator("probing", probing, may_be_probing),
 )
 """All validators, in the order in which their findings are reported. The studio's own follow."""
 
@@ -81,6 +86,9 @@ class Judgement:
         return next((finding for finding in rejecting if finding.reason in _REFUSING), None)
 
 
+_ACCEPTED = Judgement(State.PENDING, Reason.ACCEPTED)
+
+
 def judge(
     submission: Submission,
     policy: Policy,
@@ -93,7 +101,10 @@ def judge(
 
     `digest` is the policy's, for the findings; `build` is the current status of the submission's build.
     """
-    findings = certain(submission, lambda run: _found(run, policy, history, digest=digest))
+    prepared = _prepared_for(policy)
+    findings = certain(submission, lambda run: _found(run, policy, prepared, history, digest=digest))
+    if not findings and build is not BuildStatus.BLOCKED and policy.writes is not Writes.OPEN:
+        return _ACCEPTED
     worst = _first(findings, Severity.REJECT)
     if worst:
         return Judgement(State.REJECTED, worst.reason, findings)
@@ -105,17 +116,59 @@ def judge(
     return Judgement(State.PENDING, Reason.ACCEPTED, findings)
 
 
-def _found(submission: Submission, policy: Policy, history: History, *, digest: str) -> tuple[Finding, ...]:
+class _PreparedCheck(NamedTuple):
+    """A validator that a policy turns on, with the severity of its findings."""
+
+    name: str
+    check: Callable[[Submission, Policy, History], Iterable[Finding]]
+    may_find: MayFind
+    severity: Severity
+
+
+class _Prepared(NamedTuple):
+    """What a policy turns on: checks in their order, and whether the studio has rules or validators."""
+
+    policy: ref[Policy]
+    checks: tuple[_PreparedCheck, ...]
+    has_own: bool
+
+
+_prepared: dict[int, _Prepared] = {}
+"""By the policy's identity, since a policy never changes and its copies are others."""
+
+
+def _prepared_for(policy: Policy) -> _Prepared:
+    prepared = _prepared.get(id(policy))
+    if prepared is None or prepared.policy() is not policy:
+        prepared = _prepared[id(policy)] = _prepare(policy)
+    return prepared
+
+
+def _prepare(policy: Policy) -> _Prepared:
+    severities, key = policy.validators.severities, id(policy)
+    checks = tuple(
+        _PreparedCheck(name, check, prepare(policy), severities[name])
+        for name, check, prepare in VALIDATORS
+        if name in severities and (policy.has_tick_rate or name not in TIME_VALIDATORS)
+    )
+    has_own = policy.compiled_rules.together is not None or bool(policy.plugins)
+    forget = _prepared.pop  # bound here, since a policy may outlive this module when the process ends
+    return _Prepared(ref(policy, lambda _: forget(key, None)), checks, has_own)
+
+
+def _found(
+    submission: Submission, policy: Policy, prepared: _Prepared, history: History, *, digest: str
+) -> tuple[Finding, ...]:
     """Return the weighed findings of all the board's validators."""
-    severities, is_timed = policy.validators.severities, policy.has_tick_rate
     findings: list[Finding] = []
-    for name, check in VALIDATORS:
-        severity = severities.get(name)
-        if severity is not None and (is_timed or name not in TIME_VALIDATORS):
-            # Most validators find nothing, and a loop over nothing costs less than a call.
-            for finding in check(submission, policy, history):
-                findings.append(replace(finding, severity=severity, validator=name, policy=digest))  # noqa: PERF401
-    findings.extend(_own(submission, policy, history, digest=digest))
+    for name, check, may_find, severity in prepared.checks:
+        if may_find(submission, history):
+            findings += (
+                replace(finding, severity=severity, validator=name, policy=digest)
+                for finding in check(submission, policy, history)
+            )
+    if prepared.has_own:
+        findings.extend(_own(submission, policy, history, digest=digest))
     return tuple(findings)
 
 

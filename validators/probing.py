@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from policies.model import Policy
 from policies.vocabulary import Expected, Finding, Reason
-from validators.submission import History, Submission
+from validators.submission import History, MayFind, Submission
 
 
 def probing(_submission: Submission, policy: Policy, history: History) -> tuple[Finding, ...]:
@@ -17,3 +17,8 @@ def probing(_submission: Submission, policy: Policy, history: History) -> tuple[
     rule = policy.limits.refused
     expected = Expected(at_most=rule.player - 1, unit="refused claims")
     return (Finding(Reason.LIMITS_PROBED, history.refusals, expected, detail={"window_s": rule.window_s}),)
+
+
+def may_be_probing(_policy: Policy) -> MayFind:
+    """Return what tells whether `probing` would find nothing."""
+    return lambda _submission, history: history.refusals != 0

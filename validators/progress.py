@@ -8,7 +8,7 @@ from policies.model import Policy
 from policies.vocabulary import Expected, Finding, Reason
 from validators.bests import best_of, distances_of, is_better, merits, successive_bests
 from validators.scale import on_scale, step_on_scale
-from validators.submission import History, Submission
+from validators.submission import History, MayFind, Submission
 
 LEAST_STEPS = 2
 """How often a player must have improved before the steps are used."""
@@ -40,3 +40,13 @@ def progress(submission: Submission, policy: Policy, history: History) -> Iterat
     if taken > rule.times * largest:
         expected = Expected(at_most=rule.times, unit="largest steps of the player's own")
         yield Finding(Reason.PROGRESS, round(taken / largest, 3), expected, player.count, {"gain": gain})
+
+
+def may_leap(policy: Policy) -> MayFind:
+    """Return what tells, for this policy, whether `progress` would find nothing."""
+
+    def may_find(submission: Submission, history: History) -> bool:
+        best = best_of(history.player, policy)
+        return best is not None and is_better(submission.claim.score, best, policy)
+
+    return may_find

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from policies.model import Policy
 from policies.vocabulary import Expected, Finding, Reason
-from validators.submission import History, Submission
+from validators.submission import History, MayFind, Submission
 
 
 def slow_motion(submission: Submission, policy: Policy, _history: History) -> tuple[Finding, ...]:
@@ -22,3 +22,15 @@ def slow_motion(submission: Submission, policy: Policy, _history: History) -> tu
         return ()
     expected = Expected(at_most=rule.ratio, unit="s since the ticket for each s of play")
     return (Finding(Reason.SLOW_MOTION, round(ratio, 3), expected, detail={"played_s": round(played_s, 3)}),)
+
+
+def may_be_slowed(policy: Policy) -> MayFind:
+    """Return what tells, for this policy, whether `slow_motion` would find nothing."""
+    tick_rate, rule = policy.ticks_per_second, policy.slow_motion
+    least_s, ratio = rule.least_s, rule.ratio
+
+    def may_find(submission: Submission, _history: History) -> bool:
+        played_s = submission.claim.ticks / tick_rate
+        return played_s >= least_s and submission.elapsed_ms / 1000 / played_s >= ratio
+
+    return may_find

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from policies.model import Policy
 from policies.vocabulary import Expected, Finding, Reason
-from validators.submission import History, Submission
+from validators.submission import History, MayFind, Submission
 
 
 def stats(submission: Submission, policy: Policy, _history: History) -> Iterator[Finding]:
@@ -31,3 +31,20 @@ def stats(submission: Submission, policy: Policy, _history: History) -> Iterator
 def _unexpected(name: str, given: int, *, expected: int) -> Finding:
     exactly = Expected(at_least=expected, at_most=expected, unit="statistics of this name")
     return Finding(Reason.STATS_NAMES, given, exactly, code=name)
+
+
+def may_break_stats(policy: Policy) -> MayFind:
+    """Return what tells, for this policy, whether `stats` would find nothing."""
+    ranges = [(name, rule.minimum, rule.maximum, rule.step) for name, rule in policy.stats.items()]
+
+    def may_find(submission: Submission, _history: History) -> bool:
+        claimed = submission.claim.stats
+        if len(claimed) != len(ranges):
+            return bool(ranges)
+        for name, least, most, step in ranges:
+            value = claimed.get(name)
+            if value is None or not least <= value <= most or (value - least) % step:
+                return True
+        return False
+
+    return may_find

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -47,3 +48,7 @@ class History:
     population: Baseline = EMPTY
     build: Baseline = EMPTY
     refusals: int = 0
+
+
+MayFind = Callable[[Submission, History], bool]
+"""Returns False only if a validator finds nothing. It is prepared for one policy, and costs far less."""

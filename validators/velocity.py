@@ -5,7 +5,7 @@ from __future__ import annotations
 from policies.fields import SortOrder
 from policies.model import Policy
 from policies.vocabulary import Expected, Finding, Reason
-from validators.submission import History, Submission
+from validators.submission import History, MayFind, Submission
 
 
 def velocity(submission: Submission, policy: Policy, _history: History) -> tuple[Finding, ...]:
@@ -23,3 +23,17 @@ def velocity(submission: Submission, policy: Policy, _history: History) -> tuple
         return ()
     expected = Expected(at_most=limit, unit="points per second")
     return (Finding(Reason.VELOCITY_POINTS, round(pace, 3), expected),)
+
+
+def may_be_fast(policy: Policy) -> MayFind:
+    """Return what tells, for this policy, whether `velocity` would find nothing."""
+    limit, tick_rate, least = policy.velocity.points_per_second, policy.ticks_per_second, policy.score.minimum
+    if limit is None or policy.order is SortOrder.ASCENDING:
+        return lambda _submission, _history: False
+    lowest = max(least, 0)
+
+    def may_find(submission: Submission, _history: History) -> bool:
+        claim = submission.claim
+        return (claim.score - lowest) / max(claim.ticks / tick_rate, 1.0) > limit
+
+    return may_find

@@ -38,9 +38,24 @@ BASELINES = st.lists(SCORES, max_size=12).map(
     )
 )
 HISTORIES = st.builds(History, BASELINES, BASELINES, BASELINES, st.integers(0, 3))
-POLICIES = (
-    a_policy(),
-    a_policy(replay=None, builds={}, writes="open", velocity=Velocity()),
+ANOMALY = {"minimum_history": 3, "minimum_population": 5, "threshold": 1.5}
+PRIOR = {"prior": {"mean": 500.0, "spread": 90.0}}
+POLICIES = tuple(
+    a_policy(**changed)
+    for changed in (
+        {},
+        {"replay": None, "builds": {}, "writes": "open", "velocity": Velocity()},
+        {"order": "ascending", "anomaly": ANOMALY | PRIOR},
+        {"anomaly": ANOMALY | PRIOR | {"transform": "log"}},
+        {"anomaly": ANOMALY | {"transform": "rank", "threshold": 1.0}, "progress": {"points": 50}},
+        {"anomaly": ANOMALY, "delay": {"most_s": 5.0}, "abandonment": {"least_runs": 5, "least_share": 0.5}},
+        {
+            "slow_motion": {"ratio": 1.5, "least_s": 2.0},
+            "velocity": Velocity(points_per_second=9.0, slack_s=0.0),
+        },
+        {"stats": {"kills": {"minimum": 0, "maximum": 5}}, "replay": None, "builds": {}, "writes": "open"},
+        {"score": {"minimum": -50, "maximum": 5_000, "step": 7}},
+    )
 )
 
 
@@ -64,7 +79,7 @@ def test_a_copy_with_another_mode_is_judged_by_it():
 
 
 def _one_by_one(submission: Submission, policy, history):
-    for name, check in VALIDATORS:
+    for name, check, _ in VALIDATORS:
         mode = getattr(policy.validators, name)
         if mode is Mode.OFF or (name in TIME_VALIDATORS and not policy.has_tick_rate):
             continue
