@@ -113,6 +113,11 @@ class Catalogue:
             return await asyncio.shield(self._asked(name))  # who gives up must not take it from the others
         return (await self._read_again({name: known}))[name]
 
+    def at_hand(self, name: str) -> Board | None:
+        """Return a board if `board` would without waiting, else None."""
+        board, _, is_due = self._at_hand(name)
+        return None if is_due else board
+
     def _at_hand(self, name: str) -> tuple[Board | None, _KnownBoard | None, bool]:
         """Return a board, what is known of it, and whether its use waits until it is read."""
         if board := self.of_files.get(name):

@@ -20,6 +20,9 @@ from gateway.edge.app import build_app, refuse_expectations
 from gateway.edge.context import Edge
 from gateway.edge.problems import LOGGED, Problem, ProblemType, problem_response
 from gateway.edge.shutdown import drain, stop_listening
+from gateway.edge.submissions.submit import NOTHING_BEGUN, Begun
+from gateway.edge.submissions.usual_requests import is_submission
+from gateway.edge.submissions.usual_submissions import UsualSubmissions
 from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import Event, logger
 from gateway.runtime.unexpected import FaultPlace, report
@@ -99,6 +102,7 @@ class ConnectionGate:
         self.entrance = edge.entrance
         self.origins = edge.origins
         self.shutdown = edge.shutdown
+        self.usual = UsualSubmissions(edge)
         self.connections: set[Connection] = set()
         self.head_timeout_s = settings.head_timeout_s
         self.write_timeout_s = settings.write_timeout_s
@@ -135,15 +139,19 @@ class Connection(web.RequestHandler):
     """One client's connection, which is answered with problem details even if it does not speak HTTP."""
 
     __slots__ = (
+        "_begun",
         "_counted_as",
         "_expected",
         "_gate",
         "_head_deadline",
         "_is_new",
         "_is_plain",
+        "_is_taken",
+        "_later",
         "_lost",
         "_received_s",
         "_send_buffer",
+        "peer",
     )
 
     def __init__(self, gate: ConnectionGate, server: Any, **options: Any) -> None:
@@ -157,6 +165,10 @@ class Connection(web.RequestHandler):
         self._expected: float | None = None
         self._counted_as: ClientName | None = None
         self._lost: asyncio.Future[None] | None = None
+        self._is_taken = False
+        self._later = b""
+        self._begun = NOTHING_BEGUN
+        self.peer = ""
 
     def lost(self) -> asyncio.Future[None]:
         """Return a future that is done once the connection is lost.
@@ -172,7 +184,8 @@ class Connection(web.RequestHandler):
     def connection_made(self, transport: Any) -> None:
         """Admit the connection, or close it at once."""
         peer = transport.get_extra_info("peername") or ("",)
-        self._counted_as = self._gate.enter(str(peer[0]))
+        self.peer = str(peer[0])
+        self._counted_as = self._gate.enter(self.peer)
         if self._counted_as is None:
             transport.abort()
         else:
@@ -187,14 +200,79 @@ class Connection(web.RequestHandler):
     def data_received(self, data: bytes) -> None:
         """Take bytes of a request, whose whole head has to come before the deadline."""
         self._received_s = self._loop.time()
+        if self._is_taken:
+            self._keep_for_later(data)
+            return
         if self._was_refused(data):
             return
+        if self._expected is not None and is_submission(data):
+            self._is_taken = True
+            self._forget_head_deadline()
+            self._gate.usual.take(self, data)
+            return
+        if self._is_without_request():
+            self._begun = NOTHING_BEGUN
+        self._parse(data)
+
+    def _parse(self, data: bytes) -> None:
         super().data_received(data)
         if self._is_without_request():
             self._expect_head()
-        elif self._head_deadline is not None:
+        else:
+            self._forget_head_deadline()
+
+    def _forget_head_deadline(self) -> None:
+        if self._head_deadline is not None:
             self._head_deadline.cancel()
             self._head_deadline = None
+
+    def _keep_for_later(self, data: bytes) -> None:
+        """Keep what came after a request that is taken, and read no more of it until that is answered."""
+        if data:
+            self._later += data
+            self._pause_transport_reading()
+
+    def go_on(self, data: bytes, begun: Begun = NOTHING_BEGUN, waited_s: float | None = None) -> None:
+        """Parse a request that was taken, for which all of this was done; it has waited for so long (s)."""
+        self._is_taken = False
+        self._begun = begun
+        if waited_s is not None:
+            self._expected = waited_s
+        self._parse(data)
+        self._take_later()
+
+    def answer(self, answer: bytes, *, is_last: bool) -> None:
+        """Write the answer to a request that was taken, and close the connection if it is the last one."""
+        self._is_taken = False
+        if self.transport is None:
+            return
+        self.transport.write(answer)
+        if is_last:
+            self.force_close()  # the transport sends what it has before it closes
+            return
+        self._next_keepalive_close_time = self._loop.time() + self.keepalive_timeout
+        if self._keepalive_handle is None:
+            self._keepalive_handle = self._loop.call_at(
+                self._next_keepalive_close_time, self._process_keepalive
+            )
+        self._take_later()
+
+    def _take_later(self) -> None:
+        later, self._later = self._later, b""
+        if later:
+            self._resume_reading_for_buffer()
+            self.data_received(later)
+
+    def take_begun(self) -> Begun:
+        """Return what was done for the request that is being handled, once."""
+        begun, self._begun = self._begun, NOTHING_BEGUN
+        return begun
+
+    def _process_keepalive(self) -> None:
+        """Close an idle connection. One with a request that was taken looks idle to aiohttp."""
+        self._keepalive_handle = None
+        if not self._is_taken:
+            super()._process_keepalive()
 
     def _was_refused(self, data: bytes) -> bool:
         """Refuse an unparsed whole write if it would be answered too late, and return whether it was refused.
@@ -217,9 +295,7 @@ class Connection(web.RequestHandler):
             self._expected = waited_s
             return False
         self.transport.write(refusal(self._gate.origins.fields_of_unparsed(data)))
-        if self._head_deadline is not None:
-            self._head_deadline.cancel()
-            self._head_deadline = None
+        self._forget_head_deadline()
         self._expect_head()
         return True
 
@@ -258,8 +334,8 @@ class Connection(web.RequestHandler):
         self.take_wait_s()
         if self._send_buffer is not None:
             self._send_buffer.end()
-        if self._head_deadline is not None:
-            self._head_deadline.cancel()
+        self._forget_head_deadline()
+        self._later = b""
         if self._counted_as is not None:
             self._gate.connections.discard(self)
             self._gate.leave(self._counted_as)
@@ -273,7 +349,7 @@ class Connection(web.RequestHandler):
 
     def _is_without_request(self) -> bool:
         """Return whether no whole head is here: none being answered and none waiting its turn."""
-        return not self._request_in_progress and not self._messages
+        return not self._request_in_progress and not self._messages and not self._is_taken
 
     def _expect_head(self) -> None:
         if self._head_deadline is None:

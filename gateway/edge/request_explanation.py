@@ -40,6 +40,7 @@ from gateway.edge.http.request import board_of
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.route import Caller, Route
 from gateway.edge.routes import ROUTES
+from gateway.edge.submissions.submit import NOTHING_BEGUN
 from gateway.runtime.clock import Clock
 from gateway.runtime.settings import Settings
 
@@ -174,7 +175,13 @@ def _read(raw: bytes) -> web.Request:
         raise unreadable(error) from None
     if not messages:
         raise Problem(ProblemType.MALFORMED_REQUEST, "the head does not end: an empty line has to follow it")
-    peer = SimpleNamespace(ssl_context=None, peername=("127.0.0.1", 0), sockname=None, transport=None)
+    peer = SimpleNamespace(
+        ssl_context=None,
+        peername=("127.0.0.1", 0),
+        sockname=None,
+        transport=None,
+        take_begun=lambda: NOTHING_BEGUN,
+    )
     message, payload = messages[0]
     return web.Request(message, payload, cast("Any", peer), cast("Any", None), cast("Any", None), loop)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from policies.errors import IndexUnavailable
 
@@ -12,7 +13,27 @@ Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 Send = Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]]
-_Waiting = tuple[Item, asyncio.Future[Answer] | None]
+
+
+class _Waiting(NamedTuple, Generic[Item, Answer]):
+    """Items that came together: the future of one answer, of the list of all answers, or of nobody."""
+
+    items: Sequence[Item]
+    one: asyncio.Future[Answer] | None = None
+    all: asyncio.Future[Sequence[Answer]] | None = None
+
+    def tell(self, answers: Sequence[Answer]) -> None:
+        """Give the answers to whoever waits for them."""
+        if self.one is not None and not self.one.done():
+            self.one.set_result(answers[0])
+        if self.all is not None and not self.all.done():
+            self.all.set_result(answers)
+
+    def fail(self, error: Exception) -> None:
+        """Give an error to whoever waits."""
+        for future in (self.one, self.all):
+            if future is not None and not future.done():
+                future.set_exception(error)
 
 
 class Batcher(Generic[Item, Answer]):
@@ -30,23 +51,34 @@ class Batcher(Generic[Item, Answer]):
         self._linger_s = linger_s
         self._limit = limit
         self._waiting = waiting
-        self._queue: list[_Waiting[Item, Answer]] = []
+        self._queue: deque[_Waiting[Item, Answer]] = deque()
+        self._size = 0
         self._task: asyncio.Task[None] | None = None
 
     def ask(self, item: Item) -> asyncio.Future[Answer]:
         """Return a future of the answer to one item. Raises IndexUnavailable if too many wait."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._put(item, answer)
+        self._put(_Waiting((item,), one=answer))
         return answer
+
+    def ask_all(self, items: Sequence[Item]) -> asyncio.Future[Sequence[Answer]]:
+        """Return one future of the answers to items, which go in one call.
+
+        Raises IndexUnavailable if too many wait.
+        """
+        answers: asyncio.Future[Sequence[Answer]] = asyncio.get_running_loop().create_future()
+        self._put(_Waiting(items, all=answers))
+        return answers
 
     def tell(self, item: Item) -> None:
         """Send an item without waiting for an answer. Raises IndexUnavailable if too many wait."""
-        self._put(item, None)
+        self._put(_Waiting((item,)))
 
-    def _put(self, item: Item, answer: asyncio.Future[Answer] | None) -> None:
-        if len(self._queue) >= self._waiting:
+    def _put(self, waiting: _Waiting[Item, Answer]) -> None:
+        if self._size >= self._waiting:
             raise IndexUnavailable("too many calls wait for Redis")
-        self._queue.append((item, answer))
+        self._queue.append(waiting)
+        self._size += len(waiting.items)
         if self._task is None:
             self._task = asyncio.create_task(self._drain())
 
@@ -60,25 +92,30 @@ class Batcher(Generic[Item, Answer]):
             while self._queue:
                 if self._linger_s:
                     await asyncio.sleep(self._linger_s)
-                group, self._queue = self._queue[: self._limit], self._queue[self._limit :]
-                await self._answer(group)
+                await self._answer(self._next_group())
         finally:
             self._task = None
 
+    def _next_group(self) -> list[_Waiting[Item, Answer]]:
+        """Take as many items as one call takes; those that came together stay together."""
+        group = [self._queue.popleft()]
+        count = len(group[0].items)
+        while self._queue and count + len(self._queue[0].items) <= self._limit:
+            group.append(self._queue.popleft())
+            count += len(group[-1].items)
+        self._size -= count
+        return group
+
     async def _answer(self, group: Sequence[_Waiting[Item, Answer]]) -> None:
-        waiting = [future for _, future in group]
+        items = [item for waiting in group for item in waiting.items]
         try:
-            answers = await self._send([item for item, _ in group])
-            paired = list(zip(waiting, answers, strict=True))
+            answers = [answer for _, answer in zip(items, await self._send(items), strict=True)]
         except Exception as error:  # noqa: BLE001 - the callers get the error, and the next batch must go out
-            _fail(waiting, error)
+            for waiting in group:
+                waiting.fail(error)
             return
-        for future, answer in paired:
-            if future is not None and not future.done():
-                future.set_result(answer)
-
-
-def _fail(waiting: Sequence[asyncio.Future[Any] | None], error: Exception) -> None:
-    for future in waiting:
-        if future is not None and not future.done():
-            future.set_exception(error)
+        at = 0
+        for waiting in group:
+            end = at + len(waiting.items)
+            waiting.tell(answers[at:end])
+            at = end

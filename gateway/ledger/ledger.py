@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 from gateway.ledger.reads import ReadKind
@@ -44,6 +45,15 @@ class Ledger(LedgerReads, Protocol):
         """Store a submission, and return the receipt of what is stored under its id, once that is durable.
 
         Raises LedgerOverloaded if too many writes wait.
+        """
+        ...
+
+    async def append_all(
+        self, group: Sequence[tuple[NewSubmission, float]]
+    ) -> Sequence[Receipt | BaseException]:
+        """Store submissions, each with the deadline of its caller (monotonic s), with one wait for all.
+
+        Return the outcome of each, in order: what `append` returns or raises.
         """
         ...
 

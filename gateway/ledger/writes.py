@@ -33,7 +33,7 @@ class QueuedAppend:
     """A submission to append, the future of its caller, and when the caller gives up (monotonic seconds)."""
 
     new: NewSubmission
-    answer: asyncio.Future[Receipt]
+    answer: asyncio.Future[Receipt] | AnswerInGroup
     until_s: float = math.inf
 
 
@@ -51,6 +51,44 @@ WriteOutcome = tuple[QueuedWrite, Any, BaseException | None]
 """A write with its result, or with the error that it raised."""
 
 
+class GroupAnswers:
+    """The outcomes of appends that came together, and one future that is done once all of them are known."""
+
+    def __init__(self, count: int) -> None:
+        self.outcomes: list[Receipt | BaseException | None] = [None] * count
+        self.are_known: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._missing = count
+
+    def note(self, at: int, outcome: Receipt | BaseException) -> None:
+        """Note the outcome of one append."""
+        self.outcomes[at] = outcome
+        self._missing -= 1
+        if not self._missing and not self.are_known.done():
+            self.are_known.set_result(None)
+
+
+class AnswerInGroup:
+    """The place of one append among those that came together, told as a future is."""
+
+    __slots__ = ("_answers", "_at")
+
+    def __init__(self, answers: GroupAnswers, at: int) -> None:
+        self._answers = answers
+        self._at = at
+
+    def done(self) -> bool:
+        """Return whether nobody waits for the outcome."""
+        return self._answers.outcomes[self._at] is not None or self._answers.are_known.done()
+
+    def set_result(self, receipt: Receipt) -> None:
+        """Note a receipt."""
+        self._answers.note(self._at, receipt)
+
+    def set_exception(self, error: BaseException) -> None:
+        """Note an error."""
+        self._answers.note(self._at, error)
+
+
 class AppendRefusals:
     """Remembers whether the database just failed to store a submission, and has stored none since.
 
@@ -66,12 +104,17 @@ class AppendRefusals:
         """Note how the block ends, which waits until a submission is stored."""
         try:
             yield
-        except LedgerOverloaded:
-            raise  # a busy database is no failing one
-        except LedgerUnavailable:
-            self._last_s = time.monotonic()
+        except LedgerUnavailable as error:
+            self.note(error)
             raise
-        self._last_s = -math.inf
+        self.note(None)
+
+    def note(self, error: BaseException | None) -> None:
+        """Note the error of an append, None for one that is stored."""
+        if error is None:
+            self._last_s = -math.inf
+        elif isinstance(error, LedgerUnavailable) and not isinstance(error, LedgerOverloaded):
+            self._last_s = time.monotonic()  # a busy database is no failing one
 
     @property
     def are_recent(self) -> bool:
@@ -108,6 +151,35 @@ class GroupedWrites:
             receipt = await answer
         reach(Point.BEFORE_PEND)
         return receipt
+
+    async def append_all(
+        self, group: Sequence[tuple[NewSubmission, float]]
+    ) -> Sequence[Receipt | BaseException]:
+        """Store submissions, each with the deadline of its caller (monotonic s), with one wait for all.
+
+        Return the outcome of each, in order: what `append` returns or raises.
+        """
+        answers = GroupAnswers(len(group))
+        for at, (new, until_s) in enumerate(group):
+            answer = AnswerInGroup(answers, at)
+            try:
+                reach(Point.BEFORE_APPEND)
+                self._enqueue(QueuedAppend(new, answer, until_s))
+            except Exception as error:  # noqa: BLE001 - it belongs to this submission, and others go on
+                answer.set_exception(error)
+        await answers.are_known
+        return [self._noted_outcome(outcome) for outcome in answers.outcomes]
+
+    def _noted_outcome(self, outcome: Receipt | BaseException | None) -> Receipt | BaseException:
+        assert outcome is not None
+        error = outcome if isinstance(outcome, BaseException) else None
+        self._refusals.note(error)
+        if error is None:
+            try:
+                reach(Point.BEFORE_PEND)
+            except Exception as fault:  # noqa: BLE001 - as above
+                return fault
+        return outcome
 
     async def write(self, work: Operation[T]) -> T:
         """Return the result of `work`, once it is durable.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final, Protocol, TypeVar
@@ -68,6 +68,12 @@ class FencedLedger:
     async def append(self, new: NewSubmission) -> Receipt:
         """Refuse: no duty stores submissions."""
         raise LeaseLost(f"a duty must not store {new.submission.submission_id}")
+
+    async def append_all(
+        self, group: Sequence[tuple[NewSubmission, float]]
+    ) -> Sequence[Receipt | BaseException]:
+        """Refuse, as `append` does."""
+        raise LeaseLost(f"a duty must not store {len(group)} submissions")
 
     async def write(self, work: Operation[T]) -> T:
         """Return the result of `work`, once it is durable. Raises LeaseLost if another has the lease."""

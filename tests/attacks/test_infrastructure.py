@@ -207,7 +207,7 @@ async def is_appending() -> bool:
     for task in asyncio.all_tasks():
         waiting = task.get_coro()
         while waiting is not None and hasattr(waiting, "cr_await"):
-            if waiting.__qualname__ == "GroupedWrites.append":
+            if waiting.__qualname__ in {"GroupedWrites.append", "GroupedWrites.append_all"}:
                 return True
             waiting = waiting.cr_await
     return False

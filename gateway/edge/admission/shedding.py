@@ -77,6 +77,14 @@ class Visit:
             self.is_inside = False
             self._entrance.leave(self)
 
+    def hand_over(self) -> float:
+        """Expect its request once more instead of counting it, and return how long that has waited (s).
+
+        The visit that goes on has the same deadline.
+        """
+        self.is_inside = False
+        return self._entrance.expect_again(self)
+
     @contextmanager
     def aside(self) -> Iterator[None]:
         """Step aside during the block, whose time does not count."""
@@ -141,6 +149,12 @@ class Entrance:
             return None
         self._expected += 1
         return delay_s
+
+    def expect_again(self, visit: Visit) -> float:
+        """Expect the request of a visit that is under way, and return how long it has waited (s)."""
+        self.forget(visit)
+        self._expected += 1
+        return self.until_s() - visit.until_s
 
     def forget_expected(self) -> None:
         """Expect one request less: it has come, or its client has left."""

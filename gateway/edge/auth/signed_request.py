@@ -70,7 +70,7 @@ def signed_parts(request: web.Request) -> SignedParts:
     path, _, query = request.raw_path.partition("?")
     return {
         "method": request.method,
-        "authority": _authority(request),
+        "authority": authority_of(request.host, request.scheme),
         "path": path,
         "query": "?" + query,
         "content_type": _single(request, "Content-Type"),
@@ -78,9 +78,9 @@ def signed_parts(request: web.Request) -> SignedParts:
     }
 
 
-def _authority(request: web.Request) -> str:
-    """Return the host in lower case, without the default port of the scheme (RFC 9421, §2.2.3)."""
-    return request.host.lower().removesuffix(_DEFAULT_PORTS.get(request.scheme, ""))
+def authority_of(host: str, scheme: str) -> str:
+    """Return a host in lower case, without the default port of the scheme (RFC 9421, §2.2.3)."""
+    return host.lower().removesuffix(_DEFAULT_PORTS.get(scheme, ""))
 
 
 def joined_field(request: web.Request, name: str) -> str | None:

@@ -42,6 +42,11 @@ STAND_IN: Final = web.RequestKey("stand_in", bytes)
 _FORM: Final = re.compile(r'application/x-www-form-urlencoded(\s*;\s*charset="?utf-8"?)?', re.IGNORECASE)
 
 
+def is_json(media: str) -> bool:
+    """Return whether a Content-Type is that of JSON."""
+    return _JSON.fullmatch(media) is not None
+
+
 async def read_body(request: web.Request, limit: int) -> bytes:
     """Return the raw body of up to `limit` bytes: JSON that nobody has to sign, or what stands in for it."""
     made: bytes | None = request.get(STAND_IN)

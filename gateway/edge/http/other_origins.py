@@ -89,6 +89,13 @@ class AllowedOrigins:
             headers["Vary"] = f"{headers['Vary']}, Origin" if "Vary" in headers else "Origin"
         headers.update(_fields(allowed, request.headers.get("Origin", "")))
 
+    def fields_of(self, path: str, origin: str) -> dict[str, str]:
+        """Return the fields that `tell` adds to an answer without a `Vary`, for a page of this origin."""
+        allowed = self.of_path(path)
+        if not allowed:
+            return {}
+        return _fields(allowed, origin) if ANY in allowed else {"Vary": "Origin", **_fields(allowed, origin)}
+
     def fields_of_unparsed(self, data: bytes) -> bytes:
         """Return the lines that an answer to an unparsed request has for the page that sent it."""
         allowed = self.of_path(data.split(b" ", 2)[1].decode("latin-1"))

@@ -78,9 +78,7 @@ def score_accepted(
 
 def count_acceptance(receipt: Receipt, state: State, *, outcome: str) -> outcomes.ScoreAccepted:
     """Count a durable submission by its outcome and return its answer."""
-    outcome = outcome if receipt.is_new else "replayed"
-    count_submission(receipt.board, outcome)
-    _log.debug(Event.SUBMISSION, board=receipt.board, submission=receipt.submission_id, outcome=outcome)
+    count_receipt(receipt, outcome if receipt.is_new else "replayed")
     return outcomes.ScoreAccepted(
         submission=receipt.submission_id,
         board=receipt.board,
@@ -88,6 +86,12 @@ def count_acceptance(receipt: Receipt, state: State, *, outcome: str) -> outcome
         score=receipt.score,
         state=state.value,
     )
+
+
+def count_receipt(receipt: Receipt, outcome: str) -> None:
+    """Count a durable submission by its outcome."""
+    count_submission(receipt.board, outcome)
+    _log.debug(Event.SUBMISSION, board=receipt.board, submission=receipt.submission_id, outcome=outcome)
 
 
 def replay_header(*, is_replay: bool) -> dict[str, str]:

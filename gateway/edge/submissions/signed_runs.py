@@ -44,16 +44,30 @@ async def authenticate_run(request: web.Request, board: Board) -> RunHead:
     edge = request.app[EDGE]
     await edge.turnstile.pass_through()
     signed = read_signature(request)
+    if not is_signed_by_run(edge, signed):
+        raise await _refusal(edge, signed)
+    ticket = valid_ticket(edge, signed, board)
+    if "Authorization" in request.headers and (await player_of(request)).subject != ticket.player:
+        raise Problem(ProblemType.SCOPE_FORBIDDEN, "the ticket belongs to another player")
+    return RunHead(ticket, signed)
+
+
+def is_signed_by_run(edge: Edge, signed: SignedRequest) -> bool:
+    """Return whether the key of a run signed exactly this, whatever the run."""
     parsed = signed.parsed
     is_genuine = signatures.verify_hmac_sha256(edge.tickets.key(parsed.keyid), signed.base, parsed.signature)
-    if not is_genuine or parsed.tag is not signatures.Tag.RUN:
-        raise await _refusal(edge, signed)
+    return is_genuine and parsed.tag is signatures.Tag.RUN
+
+
+def valid_ticket(edge: Edge, signed: SignedRequest, board: Board) -> Ticket:
+    """Return the ticket of a genuine signature. Raises the refusals of one that may not be submitted now."""
+    parsed = signed.parsed
     ticket = edge.tickets.read(parsed.keyid)
     signatures.check_algorithm(parsed, "hmac-sha256")
     now_ms = edge.clock()
     signatures.check_time(parsed, now_ms / 1000, edge.settings.clock_skew_s)
-    await _check_ticket(request, ticket, board, now_ms - edge.clock_error_ms - ticket.clock_error_ms)
-    return RunHead(ticket, signed)
+    _check_ticket(ticket, board, now_ms - edge.clock_error_ms - ticket.clock_error_ms)
+    return ticket
 
 
 async def _refusal(edge: Edge, signed: SignedRequest) -> Problem:
@@ -63,7 +77,7 @@ async def _refusal(edge: Edge, signed: SignedRequest) -> Problem:
     return signatures.invalid_signature()
 
 
-async def _check_ticket(request: web.Request, ticket: Ticket, board: Board, earliest_ms: int) -> None:
+def _check_ticket(ticket: Ticket, board: Board, earliest_ms: int) -> None:
     """Refuse a run that may not be submitted here, or not any more. It is `earliest_ms` or later now."""
     refuse_runs(board)
     if ticket.board != board.name:
@@ -72,5 +86,3 @@ async def _check_ticket(request: web.Request, ticket: Ticket, board: Board, earl
         raise Problem(ProblemType.BOARD_REPLACED, "it has other parameters or another asset; open a new run")
     if earliest_ms > ticket.expires_at_ms:
         raise Problem(ProblemType.RUN_EXPIRED, "open a new run")
-    if "Authorization" in request.headers and (await player_of(request)).subject != ticket.player:
-        raise Problem(ProblemType.SCOPE_FORBIDDEN, "the ticket belongs to another player")

@@ -6,9 +6,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from aiohttp import web
 
+from gateway.edge.admission.address import ClientName
 from gateway.edge.admission.rate_limits import rate_limit_headers, refuse_large, refuse_limited
 from gateway.edge.auth import signatures
 from gateway.edge.auth.tickets import Ticket
@@ -39,26 +41,57 @@ from validators.bounds import is_playable
 from validators.judge import Judgement, judge
 from validators.submission import History, Submission
 
+if TYPE_CHECKING:
+    from gateway.edge.connections import Connection
+
 _log = logger()
+
+
+class Begun(NamedTuple):
+    """What was done for a submission before it came here from the short way (`usual_submissions`).
+
+    It is admitted, or it even has the outcome of its commit: the receipt of one that was stored before, or an
+    error.
+    """
+
+    admitted: AdmissionResult | None = None
+    receipt: Receipt | None = None
+    error: BaseException | None = None
+
+
+NOTHING_BEGUN: Final = Begun()
+
+
+class ClaimedRun(NamedTuple):
+    """A playable claim, its details as the ledger stores them, and its recording with digest and size."""
+
+    claim: Claim
+    details: str | None
+    recording: bytes | None
+    recording_digest: bytes | None
+    recording_bytes: int
+    is_revealed_later: bool
 
 
 async def submit_score(request: web.Request) -> web.Response:
     """Answer 202 once the submission is durable. Every refusal comes before, and leaves nothing behind."""
+    begun = _begun(request)
     edge, board = request.app[EDGE], await board_of(request)
     run, body = await read_signed(request, body_limit(board), partial(authenticate_run, board=board))
     claim = parse_body(body, bodies.NewScore)
-    admission_request = _admission_request(edge, request, run.ticket, len(body))
-    admitted = await _admit(edge, board, admission_request)
-    receipt = await _existing_receipt(edge, admitted, run)
+    admission_request = admission_request_of(run.ticket, client_names(edge, request), len(body))
+    admitted = begun.admitted or await _admit(edge, board, admission_request)
+    refuse_limited(admitted, board.policy.limits)
+    receipt = begun.receipt or await _existing_receipt(edge, admitted, run)
     if receipt is None:
         await _refuse_banned(edge, run)
         async with _counting_refusals(edge, admission_request, board):
             new = await _judge(edge, board, run, claim, admitted)
-        new = _from_address(edge, new, admission_request.address)
+        new = from_address(edge, new, admission_request.address)
         refuse_large(edge, len(new.recording or b""))
         is_large = new.recording is not None and new.recording_bytes > edge.recordings.inline_bytes
         receipt = await (_append_large(edge, new) if is_large else edge.ledger.append(new))
-        _close_run(edge, board, new, receipt)
+        close_run(edge, board, new, receipt)
         if receipt.is_new and receipt.state is State.REJECTED:
             await _note_refusal(edge, admission_request, board)
     _refuse_other_content(receipt, run)
@@ -69,16 +102,15 @@ async def submit_score(request: web.Request) -> web.Response:
     return score_accepted(receipt, receipt.state, outcome=receipt.state.value, headers=headers)
 
 
-def _admission_request(edge: Edge, request: web.Request, ticket: Ticket, size_bytes: int) -> AdmissionRequest:
-    address, network = client_names(edge, request)
-    return AdmissionRequest(ticket.run, ticket.player, address, ticket.build, network, -(-size_bytes // 1024))
+def admission_request_of(ticket: Ticket, client: ClientName, size_bytes: int) -> AdmissionRequest:
+    """Return what the limits have to know of a run's submission with a body of this size."""
+    kib = -(-size_bytes // 1024)
+    return AdmissionRequest(ticket.run, ticket.player, client.address, ticket.build, client.network, kib)
 
 
 async def _admit(edge: Edge, board: Board, admission_request: AdmissionRequest) -> AdmissionResult:
     reach(Point.BEFORE_ADMIT)
-    admitted = await edge.of(board).submission_limits.admit(admission_request)
-    refuse_limited(admitted, board.policy.limits)
-    return admitted
+    return await edge.of(board).submission_limits.admit(admission_request)
 
 
 @asynccontextmanager
@@ -102,6 +134,14 @@ async def _note_refusal(edge: Edge, admission_request: AdmissionRequest, board: 
         _log.warning(Event.ABNORMAL_USAGE, board=board.name, player=admission_request.player)
 
 
+def _begun(request: web.Request) -> Begun:
+    """Return what was done for the submission before. Raises the error of its commit."""
+    begun = cast("Connection", request.protocol).take_begun()
+    if begun.error is not None:
+        raise begun.error
+    return begun
+
+
 async def _existing_receipt(edge: Edge, admitted: AdmissionResult, run: SignedRun) -> Receipt | None:
     """Return the ledger's receipt of this run, if the index says that there is one."""
     if admitted.admission is not Admission.KNOWN:
@@ -123,32 +163,49 @@ async def _judge(
     edge: Edge, board: Board, run: SignedRun, body: bodies.NewScore, admitted: AdmissionResult
 ) -> NewSubmission:
     """Return the submission with its judgement. Raises `bounds-violation` for an impossible claim."""
+    claimed = claimed_run(board, body)
+    if admitted.history is None:
+        admitted = admitted._replace(history=await _history(edge, run.ticket))
+    new = judged(edge, board, run, claimed, known_history(admitted))
+    _refuse_impossible(new.submission, new.judgement)
+    _report_plugin_failures(new.submission, new.judgement)
+    return new
+
+
+def claimed_run(board: Board, body: bodies.ScoreBody) -> ClaimedRun:
+    """Return what a body claims. Raises `bounds-violation` for what no replay takes, `schema-violation`."""
     claim, details = Claim(body.score, body.ticks, body.stats), stored_details(board, body.details)
     if not is_playable(claim, board.policy):
         raise Problem(ProblemType.BOUNDS_VIOLATION, bodies.NOT_A_RUN)
-    recording, digest, size_bytes = recording_of(body, board)
-    submission = _submission(edge, run.ticket, claim, has_recording=digest is not None)
-    history = admitted.history or await _history(edge, run.ticket)
-    history = replace(history, refusals=admitted.refusals)
+    return ClaimedRun(claim, details, *recording_of(body, board), bool(body.recording_digest))
+
+
+def known_history(admitted: AdmissionResult) -> History:
+    """Return the history that came with an admission, with the refusals that came with it."""
+    assert admitted.history is not None
+    return replace(admitted.history, refusals=admitted.refusals) if admitted.refusals else admitted.history
+
+
+def judged(edge: Edge, board: Board, run: SignedRun, claimed: ClaimedRun, history: History) -> NewSubmission:
+    """Return the submission with its judgement, be it possible or not."""
+    ticket = run.ticket
+    submission = _submission(edge, ticket, claimed.claim, has_recording=claimed.recording_digest is not None)
     status = edge.builds.status_of(board, submission.build)
     judgement = judge(submission, board.policy, history, digest=board.digest, build=status)
-    _refuse_impossible(submission, judgement)
-    _report_plugin_failures(submission, judgement)
-    is_rejected = judgement.state is State.REJECTED
     return NewSubmission(
         submission,
         judgement,
-        credential=f"run:{run.ticket.run}",
+        credential=f"run:{ticket.run}",
         nonce=run.nonce,
         content_digest=run.content_digest,
-        recording=None if is_rejected else recording,
-        recording_digest=digest,
-        recording_bytes=size_bytes,
-        simulator=f"sha256:{run.ticket.simulator.hex()}",
+        recording=None if judgement.state is State.REJECTED else claimed.recording,
+        recording_digest=claimed.recording_digest,
+        recording_bytes=claimed.recording_bytes,
+        simulator=f"sha256:{ticket.simulator.hex()}",
         policy_digest=board.digest,
-        details=details,
-        reveal_ms=reveal_ms(board) if body.recording_digest else None,
-        board_content=None if run.ticket.board_content == NO_CONTENT else run.ticket.board_content,
+        details=claimed.details,
+        reveal_ms=reveal_ms(board) if claimed.is_revealed_later else None,
+        board_content=None if ticket.board_content == NO_CONTENT else ticket.board_content,
     )
 
 
@@ -223,13 +280,13 @@ async def _append_large(edge: Edge, new: NewSubmission) -> Receipt:
     )
 
 
-def _from_address(edge: Edge, new: NewSubmission, address: str) -> NewSubmission:
+def from_address(edge: Edge, new: NewSubmission, address: str) -> NewSubmission:
     """Return the submission with its hashed address, if the ledger may have to note it."""
     run = new.submission
     return new._replace(address=edge.noted_addresses.to_note(run.player, address, now_ms=run.received_at_ms))
 
 
-def _close_run(edge: Edge, board: Board, new: NewSubmission, receipt: Receipt) -> None:
+def close_run(edge: Edge, board: Board, new: NewSubmission, receipt: Receipt) -> None:
     """Close the run in the index, and show it there if it is pending."""
     # Not awaited: the submission is durable, and the steward repairs the index.
     if not receipt.is_new:

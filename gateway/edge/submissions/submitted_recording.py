@@ -23,7 +23,7 @@ def body_limit(board: Board) -> int:
     return _recording_limit(board) * 4 // 3 + OVERHEAD_BYTES
 
 
-def recording_of(body: bodies.NewScore, board: Board) -> tuple[bytes | None, bytes | None, int]:
+def recording_of(body: bodies.ScoreBody, board: Board) -> tuple[bytes | None, bytes | None, int]:
     """Return the recording, its SHA-256 and its size.
 
     Of a recording that comes later there are only the claimed digest and size.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Protocol, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, RootModel, model_validator
 
@@ -103,6 +103,25 @@ class NewScore(Body):
     recording_digest: RecordingDigest | None = None
     recording_bytes: Annotated[int, Field(ge=1, le=1_048_576)] | None = None
     details: Details | None = None
+
+
+class ScoreBody(Protocol):
+    """A body as `bodies.NewScore` has it, however it was read."""
+
+    @property
+    def score(self) -> int: ...  # noqa: D102
+    @property
+    def ticks(self) -> int: ...  # noqa: D102
+    @property
+    def stats(self) -> dict[str, int]: ...  # noqa: D102
+    @property
+    def recording(self) -> str | None: ...  # noqa: D102
+    @property
+    def recording_digest(self) -> str | None: ...  # noqa: D102
+    @property
+    def recording_bytes(self) -> int | None: ...  # noqa: D102
+    @property
+    def details(self) -> Details | None: ...  # noqa: D102
 
 
 class NewMembership(Body):

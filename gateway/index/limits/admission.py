@@ -103,6 +103,13 @@ class SubmissionLimits:
         except IndexUnavailable:
             return self._admit_locally(request)
 
+    async def admit_all(self, requests: Sequence[AdmissionRequest]) -> Sequence[AdmissionResult]:
+        """Decide on submissions that came together, each as `admit` does, with one wait for all."""
+        try:
+            return await self._batcher.ask_all(requests)
+        except IndexUnavailable:
+            return [self._admit_locally(request) for request in requests]
+
     async def note_refusal(self, player: str, address: str) -> bool:
         """Count a refused claim, or one rejected at once. Return whether player or address have too many."""
         return await self._refusals.note(player, address)
