@@ -232,6 +232,15 @@ def test_who_asks_again_is_erased_at_the_earlier_of_both_times(asked_at_ms: int,
     )
 
 
+def test_an_erasure_that_is_not_due_any_more_does_not_begin():
+    """It was taken back and asked for again since it was read: its new grace holds."""
+    game = a_life()
+    asked = game.books.do(ask("ada", Act("player:ada", NOON_MS))).erasure
+    assert game.books.do(erasing.begin(asked, now_ms=NOON_MS + GRACE_MS - 1)) is None
+    assert asked == game.books.do(erasure("ada"))
+    assert game.books.do(erasing.begin(asked, now_ms=NOON_MS + GRACE_MS)) is not None
+
+
 def test_a_slice_that_another_process_has_done_is_not_done_again():
     """Who comes late with what it read before changes nothing, and writes no event."""
     game = a_life()
