@@ -81,13 +81,12 @@ def _page(credential: str, since_ms: int, after: int, upto: int) -> Operation[li
     )
 
     async def work(tx: Transaction) -> list[BatchItem]:
-        items = []
-        for submission in await counting(tx):
-            newest = await queries.newest_event(tx, submission.submission_id)
-            assert newest is not None
-            facts = (submission.board, submission.seq, submission.submission_id, submission.player, newest)
-            items.append(BatchItem(*facts))
-        return items
+        submissions = await counting(tx)
+        newest = await queries.newest_events(tx, [each.submission_id for each in submissions])
+        return [
+            BatchItem(each.board, each.seq, each.submission_id, each.player, newest[each.submission_id])
+            for each in submissions
+        ]
 
     return work
 

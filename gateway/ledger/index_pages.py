@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, bindparam, func, literal_column, select
 
 from gateway.ledger.records import baseline_from
 from gateway.ledger.schema import baselines, events, outbox, players, standings, submissions
-from gateway.ledger.transaction import Operation, Query, Row, Transaction
+from gateway.ledger.transaction import OneOf, Operation, Query, Row, Transaction
 from gateway.shared_records import Standing, StoredBaseline
 from policies.vocabulary import State
 from validators.baseline import POPULATION, population_of
@@ -67,7 +67,7 @@ _NEXT_WINDOW = Query(
     .order_by(standings.c.window, standings.c.player)
     .limit(1)
 )
-_NAMES_LISTED = Query(select(players.c.player, players.c.name).where(is_listed(players.c.player)))
+_NAMES_LISTED = Query(select(players.c.player, players.c.name).where(OneOf(players.c.player, "of_players")))
 _BASELINES_LISTED = Query(
     select(baselines).where(baselines.c.board == bindparam("board"), is_listed(baselines.c.player))
 )
@@ -236,7 +236,7 @@ def names_of(wanted: Sequence[str]) -> Operation[dict[str, str]]:
     """Return the display name of each of these players that has one."""
 
     async def work(tx: Transaction) -> dict[str, str]:
-        return {player: name for player, name in await fetch_listed(tx, _NAMES_LISTED, wanted) if name}
+        return {player: name for player, name in await tx.rows(_NAMES_LISTED, of_players=wanted) if name}
 
     return work
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 import orjson
@@ -29,7 +30,7 @@ from gateway.ledger.schema import (
     taken_names,
 )
 from gateway.ledger.submission_rows import detail_from, findings_from, submission_from
-from gateway.ledger.transaction import Operation, Query, Row, Transaction
+from gateway.ledger.transaction import OneOf, Operation, Query, Row, Transaction
 from gateway.shared_records import StoredBaseline
 from policies.errors import NameTaken
 from policies.vocabulary import Finding, State
@@ -37,7 +38,7 @@ from validators.baseline import POPULATION, population_of
 
 _s = submissions.c
 
-_SUBMISSION_COLUMNS = (
+SUBMISSION_COLUMNS = (
     _s.seq,
     _s.submission_id,
     _s.board,
@@ -63,7 +64,7 @@ _SUBMISSION_COLUMNS = (
     _s.played_by,
 )
 
-_SUBMISSION = Query(select(*_SUBMISSION_COLUMNS).where(_s.submission_id == bindparam("submission_id")))
+_SUBMISSION = Query(select(*SUBMISSION_COLUMNS).where(_s.submission_id == bindparam("submission_id")))
 _RECEIPT = Query(
     select(
         _s.submission_id,
@@ -75,7 +76,7 @@ _RECEIPT = Query(
         _s.content_digest,
     ).where(_s.submission_id == bindparam("submission_id"))
 )
-_LISTED = Query(select(*_SUBMISSION_COLUMNS).where(is_listed(_s.submission_id)))
+_LISTED = Query(select(*SUBMISSION_COLUMNS).where(OneOf(_s.submission_id, "submission_ids")))
 _PENDING = Query(
     select(_s.seq, _s.submission_id, _s.player, _s.received_at_ms)
     .where(is_in(State.PENDING), _s.board == bindparam("board"), _s.seq > bindparam("after"))
@@ -84,6 +85,7 @@ _PENDING = Query(
 )
 _EVENTS = Query(
     select(
+        events.c.submission_id,
         events.c.seq,
         events.c.from_state,
         events.c.to_state,
@@ -93,9 +95,7 @@ _EVENTS = Query(
         events.c.rules_version,
         events.c.detail,
         events.c.at_ms,
-    )
-    .where(events.c.submission_id == bindparam("submission_id"))
-    .order_by(events.c.seq)
+    ).where(OneOf(events.c.submission_id, "submission_ids"))
 )
 _FOUND_BY_REPLAY = Query(
     select(events.c.submission_id, events.c.detail)
@@ -127,7 +127,7 @@ _REVOKE_KEY = Query(
     .values(revoked_at_ms=bindparam("now_ms"))
 )
 _COUNTING_OF = Query(
-    select(*_SUBMISSION_COLUMNS)
+    select(*SUBMISSION_COLUMNS)
     .where(
         or_(is_in(State.PROMOTED), text(BANNED)),
         _s.credential == bindparam("credential"),
@@ -150,10 +150,13 @@ _REVOKED_BY = Query(
     .order_by(events.c.seq)
     .limit(bindparam("count"))
 )
-_NEWEST_EVENT = Query(
-    select(func.max(events.c.seq + literal_column("0"))).where(  # so that none walks the log from its end
-        events.c.submission_id == bindparam("submission_id"), text(OF_NO_BAN)
+_NEWEST_EVENTS = Query(
+    select(
+        events.c.submission_id,
+        func.max(events.c.seq + literal_column("0")),  # so that none walks the log from its end
     )
+    .where(OneOf(events.c.submission_id, "submission_ids"), text(OF_NO_BAN))
+    .group_by(events.c.submission_id)
 )
 _NEWEST_SEQ = Query(select(func.coalesce(func.max(events.c.seq), 0)))
 
@@ -173,10 +176,10 @@ async def load_submission(tx: Transaction, submission_id: str) -> StoredSubmissi
     return submission_from(rows[0]) if rows else None
 
 
-async def newest_event(tx: Transaction, submission_id: str) -> int | None:
-    """Return the number of a submission's newest event that is no ban's, or None, inside a transaction."""
-    [[seq]] = await tx.rows(_NEWEST_EVENT, submission_id=submission_id)
-    return None if seq is None else int(seq)
+async def newest_events(tx: Transaction, submission_ids: Sequence[str]) -> dict[str, int]:
+    """Return the number of each submission's newest event that is no ban's, inside a transaction."""
+    rows = await tx.rows(_NEWEST_EVENTS, submission_ids=submission_ids)
+    return {submission_id: int(seq) for submission_id, seq in rows}
 
 
 def receipt(submission_id: str) -> Operation[Receipt | None]:
@@ -193,10 +196,15 @@ def submissions_listed(submission_ids: Sequence[str]) -> Operation[dict[str, Sto
     """Return those of these submissions that are stored, by id."""
 
     async def work(tx: Transaction) -> dict[str, StoredSubmission]:
-        rows = await fetch_listed(tx, _LISTED, submission_ids)
-        return {submission.submission_id: submission for submission in map(submission_from, rows)}
+        return await load_submissions(tx, submission_ids)
 
     return work
+
+
+async def load_submissions(tx: Transaction, submission_ids: Sequence[str]) -> dict[str, StoredSubmission]:
+    """Return those of these submissions that are stored, by id, inside a transaction."""
+    rows = await tx.rows(_LISTED, submission_ids=submission_ids)
+    return {submission.submission_id: submission for submission in map(submission_from, rows)}
 
 
 def pending_submissions(board: str, *, after: int, count: int) -> Operation[list[Row]]:
@@ -210,14 +218,22 @@ def pending_submissions(board: str, *, after: int, count: int) -> Operation[list
 
 def history_of(submission_id: str) -> Operation[list[dict[str, Any]]]:
     """Return every event of a submission, oldest first."""
-    names = ("seq", "from", "to", "actor", "reason", "policy", "rules_version", "detail", "at_ms")
 
     async def work(tx: Transaction) -> list[dict[str, Any]]:
-        rows = await tx.rows(_EVENTS, submission_id=submission_id)
-        history = [dict(zip(names, row, strict=True)) for row in rows]
-        return [event | {"detail": detail_from(event["detail"])} for event in history]
+        return (await load_histories(tx, [submission_id]))[submission_id]
 
     return work
+
+
+async def load_histories(tx: Transaction, submission_ids: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    """Return every event of each of these submissions, oldest first, inside a transaction."""
+    names = ("seq", "from", "to", "actor", "reason", "policy", "rules_version", "detail", "at_ms")
+    histories: dict[str, list[dict[str, Any]]] = {submission_id: [] for submission_id in submission_ids}
+    rows = await tx.rows(_EVENTS, submission_ids=submission_ids)
+    for submission_id, *row in sorted(rows, key=itemgetter(1)):
+        event = dict(zip(names, row, strict=True))
+        histories[submission_id].append(event | {"detail": detail_from(event["detail"])})
+    return histories
 
 
 def replay_findings(submission_ids: Sequence[str]) -> Operation[dict[str, tuple[Finding, ...]]]:

@@ -10,7 +10,7 @@ import orjson
 
 from gateway.shared_records import StoredBaseline
 from policies.vocabulary import Claim, Expected, Finding, Reason, Severity, State
-from validators.baseline import PromotedScore, RunningBaseline, ScoreExtremes, Sums, recent_of
+from validators.baseline import Baseline, PromotedScore, RunningBaseline, ScoreExtremes, Sums, recent_of
 from validators.judge import Judgement
 from validators.submission import Submission
 
@@ -188,10 +188,13 @@ def row_of(board: str, subject: str, learnt: RunningBaseline, seq: int) -> tuple
 def baseline_from(row: Sequence[Any]) -> StoredBaseline:
     """Return the baseline that follows from a row of `baselines`."""
     board, player, *_, seq = row
-    known = learnt_from_row(row).baseline
-    return StoredBaseline(
-        board, player, known.count, known.mean, known.squares, seq, known.scores, known.lowest, known.highest
-    )
+    return stored_baseline(board, player, learnt_from_row(row).baseline, seq)
+
+
+def stored_baseline(board: str, subject: str, known: Baseline, seq: int) -> StoredBaseline:
+    """Return a subject's baseline with the number that orders its versions."""
+    moments = (known.count, known.mean, known.squares)
+    return StoredBaseline(board, subject, *moments, seq, known.scores, known.lowest, known.highest)
 
 
 def finding_from(stored: Mapping[str, Any]) -> Finding:

@@ -2,18 +2,50 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
-from sqlalchemy import ClauseElement, Table
+import orjson
+from sqlalchemy import ARRAY, ClauseElement, ColumnElement, Table, bindparam
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.postgresql import asyncpg
+from sqlalchemy.ext.compiler import compiles
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
 Cells = tuple[Any, ...]
 """The values of a row, in the order of its table's columns."""
+
+
+class OneOf(ColumnElement[bool]):
+    """The condition that a column has one of the values of a list, which is bound as one value.
+
+    So a statement has the same text for a list of any length. SQLite gets the list as JSON, PostgreSQL as an
+    array. Lists of bytes have no form in JSON.
+    """
+
+    inherit_cache = False
+
+    def __init__(self, column: ColumnElement[Any], name: str) -> None:
+        self.column = column
+        self.given = bindparam(name, type_=ARRAY(column.type))
+
+
+@compiles(OneOf, "sqlite")
+def _in_json(condition: OneOf, compiler: Any, **options: Any) -> str:
+    column, given = (compiler.process(each, **options) for each in (condition.column, condition.given))
+    return f"{column} IN (SELECT value FROM json_each({given}))"  # noqa: S608 - a placeholder
+
+
+@compiles(OneOf, "postgresql")
+def _in_array(condition: OneOf, compiler: Any, **options: Any) -> str:
+    column, given = (compiler.process(each, **options) for each in (condition.column, condition.given))
+    return f"{column} = ANY ({given})"
+
+
+_LIST: Final = re.compile(r"json_each\(:(\w+)\)")
 
 
 class Query:
@@ -40,6 +72,10 @@ class Query:
         return str(compiled), _constants_of(compiled)
 
     @cached_property
+    def _lists(self) -> tuple[str, ...]:
+        return tuple(_LIST.findall(self.sqlite))
+
+    @cached_property
     def postgres(self) -> tuple[str, tuple[str, ...], Mapping[str, Any]]:
         """The text for PostgreSQL, the names of its values $1, $2, ... in order, and its constants."""
         # The dialect casts what it binds, or PostgreSQL would have to guess the types of NULLs and numbers.
@@ -49,7 +85,8 @@ class Query:
 
     def values(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return every value that the statement binds on SQLite: its constants and those given."""
-        return {**self._constants, **given}
+        lists = {name: orjson.dumps(given[name]).decode() for name in self._lists if name in given}
+        return {**self._constants, **given, **lists}
 
     def ordered(self, given: Mapping[str, Any]) -> list[Any]:
         """Return every value that the statement binds on PostgreSQL, in the order of its text."""
@@ -69,6 +106,13 @@ def _sqlite_dialect() -> Any:
 @lru_cache(maxsize=1)
 def _postgres_dialect() -> Any:
     return asyncpg.dialect()  # type: ignore[no-untyped-call]
+
+
+def in_place_of(table: Table) -> str:
+    """Return the end of an insertion that stores rows in place of those with the same keys, on either."""
+    keys = ", ".join(f'"{column.name}"' for column in table.primary_key.columns)
+    others = [f'"{column.name}"' for column in table.columns if not column.primary_key]
+    return f"ON CONFLICT ({keys}) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in others)}"
 
 
 class Transaction(Protocol):
@@ -91,6 +135,13 @@ class Transaction(Protocol):
 
     async def insert(self, table: Table, rows: Sequence[Cells]) -> None:
         """Insert rows with few statements, and skip recordings that are stored already."""
+        ...
+
+    async def put(self, table: Table, rows: Sequence[Cells]) -> None:
+        """Insert rows with few statements, or store them in place of those with the same keys.
+
+        No two of them have the same key.
+        """
         ...
 
 

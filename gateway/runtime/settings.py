@@ -174,7 +174,7 @@ class Settings(BaseSettings):
     recording_inline_bytes: Annotated[int, Field(ge=0, le=1_048_576)] = 16_384
     recordings_timeout_s: Annotated[float, Field(gt=0, le=60)] = 5.0
     recordings_grace_h: Annotated[int, Field(ge=1, le=8760)] = 24
-    verify_batch: Annotated[int, Field(ge=1, le=256)] = 16
+    verify_batch: Annotated[int, Field(ge=1, le=256)] = 64
     seal_events: Annotated[int, Field(ge=1, le=65_536)] = 4096
     seal_s: Annotated[float, Field(gt=0, le=86_400)] = 60.0
     archive_after_s: Annotated[float, Field(ge=0, le=2_592_000)] = 300.0

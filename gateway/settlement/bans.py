@@ -22,9 +22,9 @@ from gateway.ledger.reads import ReadKind
 from gateway.ledger.records import StoredSubmission
 from gateway.ledger.schema import events
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
-from gateway.settlement.case_history import reason_without_bans
+from gateway.settlement.case_history import CaseHistory, reason_without_bans
 from gateway.settlement.following import AGAIN_MS, SLICE, Follower
-from gateway.settlement.settle import Decision, SettledDecision, decide, fold
+from gateway.settlement.settle import Decision, SettledDecision, decide_all, fold
 from gateway.shared_records import Change
 from policies.errors import StateConflict
 from policies.loader import Board
@@ -144,29 +144,33 @@ async def _decide_on_board(
     """Decide on the next submissions on a board. What another ban covers stays revoked."""
     if not ban.is_in_force and await bans.ban_in_force(tx, ban.player, board.name):
         return []
+    listed = await bans.slice_of_board(tx, ban, board.policy, count=count)
+    submissions = await queries.load_submissions(tx, listed)
+    histories = {} if ban.is_in_force else await queries.load_histories(tx, listed)
+    decisions = [
+        _revocation(ban, submissions[each], now_ms)
+        if ban.is_in_force
+        else _reinstatement(ban, submissions[each], histories[each], now_ms)
+        for each in listed
+    ]
     decided = []
-    for submission_id in await bans.slice_of_board(tx, ban, board.policy, count=count):
-        submission = await queries.load_submission(tx, submission_id)
-        assert submission is not None
-        decision = await (_revocation if ban.is_in_force else _reinstatement)(tx, ban, submission, now_ms)
-        settled = await decide(tx, board, decision)
+    for settled in await decide_all(tx, board, decisions):
         if isinstance(settled, StateConflict):
             raise settled  # a bug: its state was read in this transaction
         decided.append(settled)
     return decided
 
 
-async def _revocation(_: Transaction, ban: Ban, submission: StoredSubmission, now_ms: int) -> Decision:
+def _revocation(ban: Ban, submission: StoredSubmission, now_ms: int) -> Decision:
     detail = {BAN: ban.ban_id, WAS: submission.reason.value}
     return _follow(submission, State.REVOKED, Reason.BANNED, now_ms, detail)
 
 
-async def _reinstatement(tx: Transaction, ban: Ban, submission: StoredSubmission, now_ms: int) -> Decision:
+def _reinstatement(ban: Ban, submission: StoredSubmission, history: CaseHistory, now_ms: int) -> Decision:
     """Return the decision that lets a submission count for the reason for which it did, or would have."""
     detail = {BAN: ban.ban_id}
     if submission.unreadable:
         return _follow(submission, State.REVOKED, Reason.RECORD_UNREADABLE, now_ms, detail)
-    history = await queries.history_of(submission.submission_id)(tx)
     return _follow(submission, State.PROMOTED, reason_without_bans(history), now_ms, detail)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from gateway.ledger import queries
@@ -9,8 +10,7 @@ from gateway.ledger.moderation import late_queues
 from gateway.ledger.moderation.cases import (
     CaseKind,
     StoredCase,
-    close_case,
-    load_case,
+    end_case,
     new_case,
     open_cases,
     put_case,
@@ -35,13 +35,10 @@ MODERATOR: Final = "moderator:"
 """Prefix of a moderator as the actor of an event. The account's name follows."""
 
 
-async def claim_conflict(
-    tx: Transaction, submission: StoredSubmission, decision: Decision
-) -> StateConflict | None:
+def claim_conflict(case: StoredCase | None, decision: Decision) -> StateConflict | None:
     """Return the conflict of a moderator's decision on a case that another one is in."""
     if not decision.actor.startswith(MODERATOR):
         return None
-    case = await load_case(tx, submission.submission_id)
     moderator = decision.actor.removeprefix(MODERATOR)
     if case is None or case.kind is CaseKind.CHECK:
         return None  # a decision on what a check hides ends the check, whoever is in it
@@ -50,29 +47,52 @@ async def claim_conflict(
     return None
 
 
-async def keep_case(tx: Transaction, submission: StoredSubmission, decision: Decision) -> None:
-    """Have the case of a submission be what its events say, of which the decision is the newest.
+DecidedSubmission = tuple[StoredSubmission, "Decision"]
+"""A submission as it was before a decision on it, and the decision."""
 
-    Whoever is in a case leaves it with a remark, but for the player's answer.
+
+async def keep_cases(
+    tx: Transaction, cases: Mapping[str, StoredCase], decided: Sequence[DecidedSubmission]
+) -> None:
+    """Have the cases of submissions be what their events say, of which the decisions are the newest.
+
+    `cases` are those that are open. No submission is named twice. Whoever is in a case leaves it with a
+    remark, but for the player's answer.
     """
-    if submission.state is State.PENDING:  # which never has a case
-        if decision.to_state is State.HELD:
-            await open_cases([new_case(submission, decision.reason, decision.at_ms)])(tx)
-        return
-    is_remark = decision.reason in REMARKS
-    case, due = await load_case(tx, submission.submission_id), None
-    if is_remark or decision.to_state is State.HELD or UNDOES in decision.detail:
-        due = _case_due(submission, await queries.history_of(submission.submission_id)(tx), decision.at_ms)
-    if is_remark and case is not None and due is not None and case.kind is due.kind:
-        await put_case(tx, _after_remark(case, due, decision))
-        if due.waits_until_ms < case.waits_until_ms:
-            ended = {"put_off_ms": case.waits_until_ms, "now_ms": decision.at_ms}
-            await late_queues.go_on(tx, case.submission_id, **ended)
-        return
-    if case is not None:
-        await close_case(tx, submission.submission_id)
-    if due is not None:
-        await open_cases([due])(tx)
+    changed = [each for each in decided if each[0].state is not State.PENDING]  # which never has a case
+    asked = [submission.submission_id for submission, decision in changed if _follows_history(decision)]
+    histories = await queries.load_histories(tx, asked) if asked else {}
+    opened = [
+        new_case(submission, decision.reason, decision.at_ms)
+        for submission, decision in decided
+        if submission.state is State.PENDING and decision.to_state is State.HELD
+    ]
+    for submission, decision in changed:
+        case, due = cases.get(submission.submission_id), None
+        if submission.submission_id in histories:
+            due = _case_due(submission, histories[submission.submission_id], decision.at_ms)
+        is_remark = decision.reason in REMARKS
+        if is_remark and case is not None and due is not None and case.kind is due.kind:
+            await _keep_open(tx, case, due, decision)
+            continue
+        if case is not None:
+            await end_case(tx, case)
+        if due is not None:
+            opened.append(due)
+    if opened:
+        await open_cases(opened)(tx)
+
+
+def _follows_history(decision: Decision) -> bool:
+    """Return whether only the events say which case the submission of a decision has."""
+    return decision.reason in REMARKS or decision.to_state is State.HELD or UNDOES in decision.detail
+
+
+async def _keep_open(tx: Transaction, case: StoredCase, due: StoredCase, remark: Decision) -> None:
+    await put_case(tx, _after_remark(case, due, remark))
+    if due.waits_until_ms < case.waits_until_ms:
+        ended = {"put_off_ms": case.waits_until_ms, "now_ms": remark.at_ms}
+        await late_queues.go_on(tx, case.submission_id, **ended)
 
 
 def _after_remark(case: StoredCase, due: StoredCase, remark: Decision) -> StoredCase:

@@ -19,7 +19,7 @@ from sqlalchemy import insert
 from gateway.ledger import queries
 from gateway.ledger.acts import Act, add_event
 from gateway.ledger.archive.windows import mark_changed
-from gateway.ledger.judgement.learning import fold_baseline
+from gateway.ledger.judgement.learning import SubjectChanges, fold_baselines
 from gateway.ledger.moderation import bans
 from gateway.ledger.players import merges
 from gateway.ledger.players.friends import FRIENDS_LIMIT, change_friends, load_friends
@@ -29,7 +29,7 @@ from gateway.ledger.privacy import erasures
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.records import StoredSubmission
 from gateway.ledger.schema import events, outbox
-from gateway.ledger.standings.folds import CountChange, fold_standings
+from gateway.ledger.standings.folds import CountChange, PlayerChanges, fold_standings
 from gateway.ledger.submissions.work import PROJECT_AFTER_MS
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from gateway.settlement.following import AGAIN_MS, SLICE, Follower
@@ -238,7 +238,8 @@ async def _move_on_board(
         return []
     changes = await _fold(tx, board, merge, counting, -1, now_ms)
     changes += await _fold(tx, board, merge, counting, 1, now_ms)
-    await mark_changed(tx, board.name, {each.achieved_at_ms for each in counting}, changes[-1].seq)
+    achieved = [each.achieved_at_ms for each in counting]
+    await mark_changed(tx, board.name, dict.fromkeys(achieved, changes[-1].seq))
     if await bans.ban_in_force(tx, merge.taker, board.name):
         await bans.look_again(tx, merge.taker)
     return changes
@@ -266,13 +267,13 @@ async def _fold(
         )
         for each in submissions
     ]
-    folds = await fold_standings(tx, board.ranking, player, counted, seq)
+    folds = (await fold_standings(tx, board.ranking, {player: PlayerChanges(counted, seq)}))[player]
     scored = [
         (PromotedScore(each.achieved_at_ms, each.seq, each.claim.score), difference) for each in submissions
     ]
-    baseline = await fold_baseline(tx, board.name, player, scored, seq)
+    baselines = await fold_baselines(tx, board.name, {player: SubjectChanges(scored, seq)})
     standings = tuple(fold.standing for fold in folds)
-    change = Change(seq, "", board.name, player, State.PROMOTED, standings, (baseline,))
+    change = Change(seq, "", board.name, player, State.PROMOTED, standings, (baselines[player],))
     return [change, *await roll_up(tx, board, folds, cause=seq, at_ms=now_ms)]
 
 

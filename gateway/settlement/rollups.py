@@ -58,7 +58,7 @@ async def roll_up(
     `cause` is the event that changed the standings. Points by rank follow later, when a steward has compared
     the board's ranks.
     """
-    if not board.rollups:
+    if not board.rollups or not folds:
         return []
     changes: list[Change] = []
     is_gone = await is_deleted(tx, board.name)

@@ -3,52 +3,49 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import orjson
-from sqlalchemy import bindparam, delete, insert, or_, update
+from sqlalchemy import bindparam, delete, or_, update
 
 from gateway.ledger import queries
 from gateway.ledger.archive.windows import mark_changed
 from gateway.ledger.judgement import reveals, sampling
-from gateway.ledger.judgement.learning import fold_baseline
+from gateway.ledger.judgement.learning import SubjectChanges, fold_baselines
 from gateway.ledger.moderation import bans
 from gateway.ledger.players.late_runs import attribute_appended
 from gateway.ledger.records import NewSubmission, StoredSubmission
 from gateway.ledger.schema import events, outbox, submissions
-from gateway.ledger.standings.folds import CountChange, fold_standings
+from gateway.ledger.standings.folds import CountChange, PlayerChanges, fold_standings
 from gateway.ledger.submissions import work
 from gateway.ledger.submissions.append import rows_of
-from gateway.ledger.transaction import Operation, Query, Transaction
+from gateway.ledger.transaction import Cells, OneOf, Operation, Query, Transaction
 from gateway.runtime.failpoints import Point, reach
-from gateway.settlement.held_cases import claim_conflict, keep_case
+from gateway.settlement.facts import Facts, facts_of, is_conviction
+from gateway.settlement.held_cases import claim_conflict, keep_cases
 from gateway.settlement.rollups import by_board, roll_up
 from gateway.shared_records import Change, Standing, StoredBaseline
 from policies.errors import CaseOvertaken, IndexUnavailable, LedgerUnavailable, StateConflict
 from policies.loader import Board
 from policies.vocabulary import REMARKS, TRANSITIONS, Reason, State
-from validators.baseline import POPULATION, PromotedScore, population_of
+from validators.baseline import POPULATION, PromotedScore, is_population, population_of
 from validators.judge import RULES_VERSION
 
 T = TypeVar("T")
 
-_INSERTS = {table: Query(insert(table)) for table in (submissions, events, outbox)}
 _FORGET_WORK = Query(
     delete(outbox).where(
-        outbox.c.seq == bindparam("received"),
-        or_(*(outbox.c.kind == kind for kind in ("verify", sampling.KIND, reveals.KIND))),
+        OneOf(outbox.c.seq, "received"),
+        or_(*map(work.is_of_kind, ("verify", sampling.KIND, reveals.KIND))),
     )
 )
 """A submission and its work share a sequence number, so the work is found by primary key."""
 
-_CONVICTED = frozenset({State.REJECTED, State.REVOKED})
-"""States that put all unverified runs of their player up for verification."""
-
-_SET_STATE = Query(
+_SET_STATES = Query(
     update(submissions)
-    .where(submissions.c.submission_id == bindparam("id"))
+    .where(OneOf(submissions.c.seq, "received"))
     .values(state=bindparam("to_state"), reason=bindparam("to_reason"), lease_until_ms=0)
 )
 
@@ -191,8 +188,7 @@ def _decide_all(
     """Return the outcome of each decision, and all changes for the index."""
 
     async def work(tx: Transaction) -> tuple[list[Change | StateConflict], list[Change]]:
-        outcomes = [await decide(tx, board, decision) for decision in decisions]
-        return await fold_outcomes(tx, board, outcomes)
+        return await fold_outcomes(tx, board, await decide_all(tx, board, decisions))
 
     return work
 
@@ -219,45 +215,76 @@ async def receive(tx: Transaction, new: NewSubmission) -> None:
     """Insert a submission without a recording. A decision must follow in the same transaction."""
     last = await queries.newest_seq()(tx)
     for table, rows in rows_of(last + 1, [new]):
-        for row in rows:
-            await tx.run(_INSERTS[table], **dict(zip(table.columns.keys(), row, strict=True)))
+        await tx.insert(table, rows)
     await attribute_appended([new])(tx)
 
 
 async def decide(tx: Transaction, board: Board, decision: Decision) -> SettledDecision | StateConflict:
     """Store a decision, or return its conflict. The caller must pass every settled decision to `fold`."""
-    permitted = await permit(tx, board, decision)
-    if isinstance(permitted, StateConflict):
-        return permitted
-    submission, decision = permitted
-    last = await queries.newest_seq()(tx)
-    await _write_decision(tx, board, decision, submission, last + 1)
-    reach(Point.INSIDE_SETTLE)
-    to_state, reason = decision.to_state, decision.reason
-    return SettledDecision(submission, last + 1, to_state, decision.at_ms, reason, reason in REMARKS)
+    [outcome] = await decide_all(tx, board, [decision])
+    return outcome
+
+
+async def decide_all(
+    tx: Transaction, board: Board, decisions: Sequence[Decision]
+) -> list[SettledDecision | StateConflict]:
+    """Store decisions as if one after another, or return the conflict of each.
+
+    The caller must pass every settled decision to `fold`.
+    """
+    outcomes: list[SettledDecision | StateConflict] = []
+    while left := decisions[len(outcomes) :]:
+        facts = await facts_of(tx, board.name, left)
+        outcomes += await _decide_at_once(tx, board, facts, left[: facts.count_independent(left)])
+    return outcomes
+
+
+async def _decide_at_once(
+    tx: Transaction, board: Board, facts: Facts, decisions: Sequence[Decision]
+) -> list[SettledDecision | StateConflict]:
+    """Store decisions none of which changes what another one rests on."""
+    seq = await queries.newest_seq()(tx)
+    outcomes: list[SettledDecision | StateConflict] = []
+    stored: list[StoredDecision] = []
+    for decision in decisions:
+        permitted = permitted_on(facts, board, decision)
+        if isinstance(permitted, StateConflict):
+            outcomes.append(permitted)
+            continue
+        seq += 1
+        submission, permission = permitted
+        stored.append(StoredDecision(submission, permission, seq))
+        outcomes.append(stored[-1].settled)
+    if stored:
+        await _write_decisions(tx, board, facts, stored)
+        reach(Point.INSIDE_SETTLE)
+    return outcomes
 
 
 async def permit(
     tx: Transaction, board: Board, decision: Decision
 ) -> tuple[StoredSubmission, Decision] | StateConflict:
     """Return a submission and the decision on it as it may be stored, or its conflict. Nothing is written."""
-    submission = await queries.load_submission(tx, decision.submission_id)
+    return permitted_on(await facts_of(tx, board.name, [decision]), board, decision)
+
+
+def permitted_on(
+    facts: Facts, board: Board, decision: Decision
+) -> tuple[StoredSubmission, Decision] | StateConflict:
+    """Return a submission and the decision on it as it may be stored, or its conflict."""
+    submission = facts.submissions.get(decision.submission_id)
     expected = decision.newest_event
-    if (
-        submission
-        and expected is not None
-        and expected != await queries.newest_event(tx, submission.submission_id)
-    ):
+    if submission and expected is not None and expected != facts.newest_events.get(submission.submission_id):
         return CaseOvertaken()
     if submission and decision.to_state is State.PROMOTED and decision.reason not in REMARKS:
-        decision = await _under_bans(tx, submission, decision)
+        decision = _under_bans(facts, submission, decision)
     conflict = _conflict(submission, board, decision)
     if submission is None or conflict:
         return conflict or StateConflict()
-    if conflict := await claim_conflict(tx, submission, decision):
+    if conflict := claim_conflict(facts.cases.get(submission.submission_id), decision):
         return conflict
     due_at_ms = decision.reveal_by_ms
-    if due_at_ms is not None and due_at_ms != await reveals.due_at(tx, submission.seq):
+    if due_at_ms is not None and due_at_ms != facts.deadlines.get(submission.seq):
         return StateConflict("the recording has arrived, or its deadline was moved")
     return submission, decision
 
@@ -269,26 +296,23 @@ async def fold(tx: Transaction, board: Board, settled: Sequence[SettledDecision]
     the board's rollups follow.
     """
     counted = [decision for decision in settled if decision.difference]
-    by_player: dict[str, list[SettledDecision]] = defaultdict(list)
-    for decision in counted:
-        by_player[decision.submission.player].append(decision)
-    standings: dict[int, tuple[Standing, ...]] = {}
-    baselines: dict[int, tuple[StoredBaseline, ...]] = defaultdict(tuple)
+    if not counted:
+        return [decision.change((), ()) for decision in settled]
+    by_player = _grouped(counted, lambda decision: decision.submission.player)
+    changes = {
+        player: PlayerChanges([each.counted for each in group], group[-1].seq)
+        for player, group in by_player.items()
+    }
+    folds = await fold_standings(tx, board.ranking, changes)
+    standings = {
+        changes[player].seq: tuple(fold.standing for fold in of_player) for player, of_player in folds.items()
+    }
     rolled_up: list[Change] = []
     for player, group in by_player.items():
-        seq, changes = group[-1].seq, [decision.counted for decision in group]
-        if board.policy.replay:
-            returned = [decision.sampled for decision in group if decision.is_unverified_again]
-            await sampling.queue_returned(tx, returned, now_ms=group[-1].at_ms)
-        folds = await fold_standings(tx, board.ranking, player, changes, seq)
-        standings[seq] = tuple(fold.standing for fold in folds)
-        rolled_up += await roll_up(tx, board, folds, cause=seq, at_ms=group[-1].at_ms)
-        baselines[seq] = (await _fold_baseline(tx, board, player, group),)
-    if counted:
-        last = counted[-1].seq
-        baselines[last] += await _fold_populations(tx, board, counted)
-        achieved = {decision.submission.achieved_at_ms for decision in counted}
-        await mark_changed(tx, board.name, achieved, last)
+        last = group[-1]
+        rolled_up += await roll_up(tx, board, folds[player], cause=last.seq, at_ms=last.at_ms)
+    baselines = await _fold_baselines(tx, board, by_player, counted)
+    await mark_changed(tx, board.name, {each.submission.achieved_at_ms: each.seq for each in counted})
     changes_of_board = [
         decision.change(standings.get(decision.seq, ()), baselines.get(decision.seq, ()))
         for decision in settled
@@ -296,22 +320,35 @@ async def fold(tx: Transaction, board: Board, settled: Sequence[SettledDecision]
     return changes_of_board + rolled_up
 
 
-async def _fold_baseline(
-    tx: Transaction, board: Board, subject: str, group: Sequence[SettledDecision]
-) -> StoredBaseline:
-    differences = [(decision.scored, decision.difference) for decision in group]
-    return await fold_baseline(tx, board.name, subject, differences, group[-1].seq)
+def _grouped(
+    decisions: Sequence[SettledDecision], subject_of: Callable[[SettledDecision], str]
+) -> dict[str, list[SettledDecision]]:
+    groups: dict[str, list[SettledDecision]] = defaultdict(list)
+    for decision in decisions:
+        groups[subject_of(decision)].append(decision)
+    return groups
 
 
-async def _fold_populations(
-    tx: Transaction, board: Board, counted: Sequence[SettledDecision]
-) -> tuple[StoredBaseline, ...]:
-    """Fold the baseline of each build that was played, then the board's, which may be read from theirs."""
-    of_builds: dict[str, list[SettledDecision]] = defaultdict(list)
-    for decision in counted:
-        of_builds[population_of(decision.submission.build)].append(decision)
-    groups = [*of_builds.items(), (POPULATION, counted)]
-    return tuple([await _fold_baseline(tx, board, subject, group) for subject, group in groups])
+async def _fold_baselines(
+    tx: Transaction,
+    board: Board,
+    by_player: Mapping[str, list[SettledDecision]],
+    counted: Sequence[SettledDecision],
+) -> dict[int, tuple[StoredBaseline, ...]]:
+    """Fold the baselines of players, builds and the board; return them by the decision that each goes with.
+
+    Those of the builds and the board go with the last one.
+    """
+    by_build = _grouped(counted, lambda decision: population_of(decision.submission.build))
+    groups = {**by_player, **by_build, POPULATION: counted}
+    changes = {
+        subject: SubjectChanges([(each.scored, each.difference) for each in group], group[-1].seq)
+        for subject, group in groups.items()
+    }
+    baselines: dict[int, tuple[StoredBaseline, ...]] = defaultdict(tuple)
+    for subject, baseline in (await fold_baselines(tx, board.name, changes)).items():
+        baselines[counted[-1].seq if is_population(subject) else baseline.seq] += (baseline,)
+    return baselines
 
 
 def _conflict(submission: StoredSubmission | None, board: Board, decision: Decision) -> StateConflict | None:
@@ -324,9 +361,9 @@ def _conflict(submission: StoredSubmission | None, board: Board, decision: Decis
     return _forbidden(submission, decision)
 
 
-async def _under_bans(tx: Transaction, submission: StoredSubmission, promotion: Decision) -> Decision:
+def _under_bans(facts: Facts, submission: StoredSubmission, promotion: Decision) -> Decision:
     """Return a promotion, or while the player is banned a revocation, which follows the ban's end."""
-    ban = await bans.ban_in_force(tx, submission.player, submission.board)
+    ban = facts.bans.get(submission.player)
     if ban is None or submission.unreadable:
         return promotion
     detail = {**promotion.detail, bans.BAN: ban, bans.WAS: promotion.reason.value}
@@ -352,38 +389,68 @@ def _forbidden(submission: StoredSubmission, decision: Decision) -> StateConflic
     return None
 
 
-async def _write_decision(
-    tx: Transaction, board: Board, decision: Decision, submission: StoredSubmission, seq: int
+class StoredDecision(NamedTuple):
+    """A decision that may be stored, the submission before it, and the number of its event."""
+
+    submission: StoredSubmission
+    decision: Decision
+    seq: int
+
+    @property
+    def is_remark(self) -> bool:
+        """Return whether it is an event alone."""
+        return self.decision.reason in REMARKS
+
+    @property
+    def settled(self) -> SettledDecision:
+        """Return the decision as it is in the ledger."""
+        decision = self.decision
+        of_decision = (self.seq, decision.to_state, decision.at_ms, decision.reason)
+        return SettledDecision(self.submission, *of_decision, self.is_remark)
+
+    @property
+    def subject(self) -> tuple[str, str, str]:
+        """Return the submission, the board and the player, as columns."""
+        return self.submission.submission_id, self.submission.board, self.submission.player
+
+    def event(self, policy: str) -> Cells:
+        """Return the row of the event."""
+        decision = self.decision
+        detail = orjson.dumps(dict(decision.detail)).decode()
+        states = (self.submission.state.value, decision.to_state.value)
+        why = (decision.actor, decision.reason.value, policy, RULES_VERSION, detail)
+        return (self.seq, *self.subject, *states, *why, decision.at_ms)
+
+    def projection(self, staleness_s: float) -> Cells:
+        """Return the row of the outbox that is left until the index shows the change."""
+        due_at_ms = self.decision.at_ms + work.PROJECT_AFTER_MS + int(staleness_s * 1000)
+        return (self.seq, "project", *self.subject, due_at_ms, 0, 0)
+
+
+async def _write_decisions(
+    tx: Transaction, board: Board, facts: Facts, stored: Sequence[StoredDecision]
 ) -> None:
-    """Write the event, the state and the outbox rows of a decision; of a remark, the event alone."""
-    subject = {
-        "submission_id": submission.submission_id,
-        "board": submission.board,
-        "player": submission.player,
-    }
-    await tx.run(
-        _INSERTS[events],
-        seq=seq,
-        **subject,
-        from_state=submission.state.value,
-        to_state=decision.to_state.value,
-        actor=decision.actor,
-        reason=decision.reason.value,
-        policy=board.digest,
-        rules_version=RULES_VERSION,
-        detail=orjson.dumps(dict(decision.detail)).decode(),
-        at_ms=decision.at_ms,
-    )
-    await keep_case(tx, submission, decision)
-    if decision.reason in REMARKS:
+    """Write the events, states and outbox rows of decisions; of remarks, the events alone."""
+    await tx.insert(events, [each.event(board.digest) for each in stored])
+    await keep_cases(tx, facts.cases, [(each.submission, each.decision) for each in stored])
+    changes = [each for each in stored if not each.is_remark]
+    if not changes:
         return
-    state = {"to_state": decision.to_state.value, "to_reason": decision.reason.value}
-    await tx.run(_SET_STATE, id=submission.submission_id, **state)
-    await tx.run(_FORGET_WORK, received=submission.seq)
-    is_convicted = decision.to_state in _CONVICTED and decision.reason is not Reason.BANNED
-    if board.policy.replay and is_convicted:  # the share may have been lower before
-        convicted = sampling.SampledSubmission(submission.seq, **subject)
-        await sampling.queue_player(tx, convicted, now_ms=decision.at_ms)
-    due_at_ms = decision.at_ms + work.PROJECT_AFTER_MS + int(board.policy.staleness_s * 1000)
-    projection = {"kind": "project", "due_at_ms": due_at_ms, "priority": 0, "handed_out": 0}
-    await tx.run(_INSERTS[outbox], seq=seq, **subject, **projection)
+    by_state: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for submission, decision, _ in changes:
+        by_state[decision.to_state.value, decision.reason.value].append(submission.seq)
+    for (state, reason), seqs in by_state.items():
+        await tx.run(_SET_STATES, received=seqs, to_state=state, to_reason=reason)
+    await tx.run(_FORGET_WORK, received=[each.submission.seq for each in changes])
+    if board.policy.replay:  # the share may have been lower before
+        await _queue_unverified(tx, board, changes)
+    await tx.insert(outbox, [each.projection(board.policy.staleness_s) for each in changes])
+
+
+async def _queue_unverified(tx: Transaction, board: Board, changes: Sequence[StoredDecision]) -> None:
+    """Queue the unverified runs of convicted players, and those that count again."""
+    dated = [(each.settled, sampling.DatedRun(each.settled.sampled, each.decision.at_ms)) for each in changes]
+    convicted = [run for settled, run in dated if is_conviction(settled.to_state, settled.reason)]
+    await sampling.queue_players(tx, board.name, convicted)
+    returned = [run for settled, run in dated if settled.is_unverified_again]
+    await sampling.queue_returned(tx, board.name, returned)

@@ -59,6 +59,9 @@ QUEUED_JOBS: Final = 16
 The rest waits in the ledger, where nothing is lost or queued twice, and more harmful work can still go
 first."""
 
+SMALL_JOB: Final = 16
+"""Submissions of a job while the queue has room for all that is due, so that idle workers share it."""
+
 AGEING_MS: Final = 30_000
 """How much earlier a submission ranks for each unit of harm."""
 
@@ -150,6 +153,12 @@ class Job(NamedTuple):
 def in_order(rows: Sequence[OutboxRow]) -> list[OutboxRow]:
     """Return the rows in the order of dispatch: each unit of harm is worth `AGEING_MS` of waiting."""
     return sorted(rows, key=_rank)
+
+
+def size_of_jobs(due: int, rooms: Mapping[VerificationQueue, int], *, most: int) -> int:
+    """Return how many submissions a job may take: more, the less room is left for what is due."""
+    room = max(1, sum(rooms.values()))
+    return min(most, max(SMALL_JOB, -(-due // room)))
 
 
 def jobs_of(rows: Sequence[OutboxRow], batch: int, *, has_urgent_queue: bool) -> list[Job]:

@@ -13,7 +13,14 @@ from gateway.ledger.submissions import work
 from gateway.runtime.clock import Clock
 from gateway.runtime.failpoints import Point, reach
 from gateway.runtime.settings import Settings
-from gateway.steward.dispatch import AUDITS_AT_ONCE, JobQueue, VerificationQueue, jobs_of, shared_out
+from gateway.steward.dispatch import (
+    AUDITS_AT_ONCE,
+    JobQueue,
+    VerificationQueue,
+    jobs_of,
+    shared_out,
+    size_of_jobs,
+)
 from gateway.steward.due_work import SLICE, DueWork
 from gateway.steward.looks import LOOK_MS, Looks
 from validators.verification_priority import URGENT
@@ -43,7 +50,8 @@ class Dispatcher:
         if not any(rooms.values()):
             return 0
         due = await self._due_to_verify()
-        jobs = jobs_of(due, self._settings.verify_batch, has_urgent_queue=rooms[VerificationQueue.URGENT] > 0)
+        size = size_of_jobs(len(due), rooms, most=self._settings.verify_batch)
+        jobs = jobs_of(due, size, has_urgent_queue=rooms[VerificationQueue.URGENT] > 0)
         by_queue: dict[VerificationQueue, list[list[OutboxRow]]] = defaultdict(list)
         for queue, job in shared_out(jobs, rooms):
             by_queue[queue].append(job)

@@ -274,6 +274,8 @@ def _given(text: str, at: int, name: str) -> str:
         # From the middle on, the planner looks at the greatest value, which is that of the one row.
         return "400000"
     kind = re.search(rf"\${at}::(\w+)", text)
+    if f"${at}::{kind[1] if kind else ''}[]" in text:
+        return "'{500000}'"
     if kind is None and name in {"achieved_at_ms", "after", "before"}:
         return "500000"
     return {"BIGINT": "500000", "INTEGER": "1", "BYTEA": "'\\x01'"}.get(kind[1] if kind else "", "'x'")

@@ -439,6 +439,9 @@ def _all_binds(text: str) -> tuple[Bind, ...]:
     found = {name: Bind(name, name, "=") for name in re.findall(r":(\w+)", text)}
     for column, names in re.findall(r"(\w+)\"? IN \(([^)]*)\)", text):
         found |= {name: Bind(name, column, "=") for name in re.findall(r":(\w+)", names)}
+    lists = r"(NOT )?(?:\w+\.)?\"?(\w+)\"? IN \(SELECT value FROM json_each\(:(\w+)\)\)"
+    for is_none, column, name in re.findall(lists, text):
+        found[name] = Bind(name, column, "!=" if is_none else "=")
     pairs = [
         *re.findall(r"(\w+)\"? (!=|=|<=|<|>=|>) :(\w+)", text),
         *re.findall(r"()(LIMIT|OFFSET) :(\w+)", text),

@@ -32,3 +32,7 @@ class Counting:
     async def insert(self, table: Table, rows: Sequence[Cells]) -> None:
         self.statements += 1
         await self._tx.insert(table, rows)
+
+    async def put(self, table: Table, rows: Sequence[Cells]) -> None:
+        self.statements += 1
+        await self._tx.put(table, rows)

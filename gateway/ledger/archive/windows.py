@@ -6,7 +6,7 @@ same transaction, so that a revision without it can never be put in place.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -325,11 +325,14 @@ def begin(board: str, window: Window, today: FrozenPolicy) -> Operation[Archived
     return work
 
 
-async def mark_changed(tx: Transaction, board: str, achieved_at_ms: Collection[int], seq: int) -> None:
-    """Note in archived windows that event `seq` changed what counts of the runs achieved at these times."""
-    for window, begin_ms, end_ms in await tx.rows(_ENDED_AFTER, at_board=board, oldest=min(achieved_at_ms)):
-        if any(begin_ms <= at_ms < end_ms for at_ms in achieved_at_ms):
-            await tx.run(_MARK, at_board=board, at_window=window, seq=seq)
+async def mark_changed(tx: Transaction, board: str, by_time: Mapping[int, int]) -> None:
+    """Note in archived windows which events changed what counts of the runs achieved at these times."""
+    marks = []
+    for window, begin_ms, end_ms in await tx.rows(_ENDED_AFTER, at_board=board, oldest=min(by_time)):
+        if inside := [seq for at_ms, seq in by_time.items() if begin_ms <= at_ms < end_ms]:
+            marks.append({"at_board": board, "at_window": window, "seq": max(inside)})
+    if marks:
+        await tx.run_each(_MARK, marks)
 
 
 async def withdraw(tx: Transaction, boards: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ from gateway.ledger.judgement.builds import BuildChange, restrict_build
 from gateway.ledger.queries import history_of, load_submission, newest_seq
 from gateway.ledger.records import VerificationLease
 from gateway.ledger.schema import events, outbox, submissions
-from gateway.ledger.submissions.work import lease_of
+from gateway.ledger.submissions.work import leases_of
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.replaying import BuildStatus
 from policies.vocabulary import Reason, State
@@ -189,7 +189,7 @@ def lease(
             if await tx.run(_LEASE, row_seq=submission.seq, now_ms=now_ms, until_ms=now_ms + lease_ms):
                 leased = await load_submission(tx, submission_id)  # with the attempt that counts this lease
                 assert leased is not None
-                leases.append(await lease_of(tx, leased))
+                leases += await leases_of(tx, [leased])
         return leases
 
     return work

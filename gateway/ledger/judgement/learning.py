@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import and_, bindparam, func, select
-from sqlalchemy.dialects.postgresql import insert
 
-from gateway.ledger.records import baseline_from, learnt_from_row, row_of
+from gateway.ledger.records import learnt_from_row, row_of, stored_baseline
 from gateway.ledger.schema import baselines, is_in, submissions
-from gateway.ledger.transaction import Query, Transaction
+from gateway.ledger.transaction import OneOf, Query, Transaction
 from gateway.shared_records import StoredBaseline
 from policies.vocabulary import State
 from validators.baseline import (
@@ -28,20 +27,8 @@ AFTER_BUILDS: Final = chr(ord(BUILD_PREFIX) + 1)
 """The first name after those of all builds' populations, in the order of bytes."""
 
 _s = submissions.c
-_put = insert(baselines)  # PostgreSQL's upsert compiles for SQLite too, and not the other way round
-_PUT = Query(
-    _put.on_conflict_do_update(
-        index_elements=["board", "player"],
-        set_={
-            name: _put.excluded[name]
-            for name in ("count", "total", "total_of_squares", "recent", "lowest", "highest", "seq")
-        },
-    )
-)
 _STORED = Query(
-    select(baselines).where(
-        baselines.c.board == bindparam("board"), baselines.c.player == bindparam("player")
-    )
+    select(baselines).where(baselines.c.board == bindparam("board"), OneOf(baselines.c.player, "subjects"))
 )
 _BUILDS = Query(
     select(baselines).where(
@@ -71,33 +58,54 @@ _RECENT_OF_PLAYER, _ENDS_OF_PLAYER = _readings(_s.player)
 _RECENT_OF_BUILD, _ENDS_OF_BUILD = _readings(_s.build)
 
 
-async def fold_baseline(
-    tx: Transaction, board: str, subject: str, differences: Iterable[tuple[PromotedScore, int]], seq: int
-) -> StoredBaseline:
-    """Count scores in (1) or out (-1) of a subject's baseline, store it under `seq`, and return it.
+class SubjectChanges(NamedTuple):
+    """Scores that begin (1) or cease (-1) to count for a subject, and the event that stores its baseline."""
 
-    The submissions must already have their new states, and the builds' baselines come before the board's.
-    Scores are read again only if one ceases to count.
+    differences: Sequence[tuple[PromotedScore, int]]
+    seq: int
+
+
+async def fold_baselines(
+    tx: Transaction, board: str, by_subject: Mapping[str, SubjectChanges]
+) -> dict[str, StoredBaseline]:
+    """Count scores in or out of the baselines of subjects, store them, and return them by subject.
+
+    The submissions must already have their new states. Scores are read again only if one ceases to count.
     """
-    rows = await tx.rows(_STORED, board=board, player=subject)
-    baseline = learnt_from_row(rows[0]) if rows else RunningBaseline(recent_of(subject))
+    rows = await tx.rows(_STORED, board=board, subjects=list(by_subject))
+    stored = {row[1]: learnt_from_row(row) for row in rows}
+    folded: dict[str, RunningBaseline] = {}
+    for subject, (differences, _) in by_subject.items():
+        folded[subject] = _with(stored.get(subject) or RunningBaseline(recent_of(subject)), differences)
+    for subject in sorted(folded, key=POPULATION.__eq__):  # the board's last, from its builds'
+        if folded[subject].has_gap:
+            folded[subject] = folded[subject].filled(*await _promoted(tx, board, subject, folded))
+    put = [row_of(board, subject, each, by_subject[subject].seq) for subject, each in folded.items()]
+    await tx.put(baselines, put)
+    return {
+        subject: stored_baseline(board, subject, learnt.baseline, by_subject[subject].seq)
+        for subject, learnt in folded.items()
+    }
+
+
+def _with(baseline: RunningBaseline, differences: Iterable[tuple[PromotedScore, int]]) -> RunningBaseline:
     for score, difference in differences:
         baseline = baseline.plus(score) if difference > 0 else baseline.minus(score)
-    if baseline.has_gap:
-        baseline = baseline.filled(*await _promoted(tx, board, subject))
-    row = row_of(board, subject, baseline, seq)
-    await tx.run(_PUT, **dict(zip(baselines.columns.keys(), row, strict=True)))
-    return baseline_from(row)
+    return baseline
 
 
-async def _promoted(tx: Transaction, board: str, subject: str) -> tuple[list[PromotedScore], ScoreExtremes]:
+async def _promoted(
+    tx: Transaction, board: str, subject: str, folded: Mapping[str, RunningBaseline]
+) -> tuple[list[PromotedScore], ScoreExtremes]:
     """Return the newest promoted scores of a subject, and the extremes of all.
 
-    A board takes both from its builds.
+    A board takes both from its builds, of which some were just `folded`, and are not stored yet.
     """
     if subject == POPULATION:
-        builds = [learnt_from_row(row) for row in await tx.rows(_BUILDS, board=board)]
-        return list(chain(*(build.recent for build in builds))), extremes_of(build.ends for build in builds)
+        builds = {row[1]: learnt_from_row(row) for row in await tx.rows(_BUILDS, board=board)}
+        builds |= {build: each for build, each in folded.items() if build.startswith(BUILD_PREFIX)}
+        recents = chain(*(build.recent for build in builds.values()))
+        return list(recents), extremes_of(build.ends for build in builds.values())
     recent, ends, name = _RECENT_OF_PLAYER, _ENDS_OF_PLAYER, subject
     if subject.startswith(BUILD_PREFIX):
         recent, ends, name = _RECENT_OF_BUILD, _ENDS_OF_BUILD, subject.removeprefix(BUILD_PREFIX)

@@ -16,7 +16,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from gateway.ledger.players.merges import merges_in_force
 from gateway.ledger.records import OutboxRow, StoredRecording, VerificationLease
 from gateway.ledger.schema import commitments, outbox, recordings, submissions
-from gateway.ledger.transaction import Operation, Query, Transaction
+from gateway.ledger.transaction import OneOf, Operation, Query, Transaction
 from policies.vocabulary import State
 
 KIND: Final = "reveal"
@@ -30,7 +30,11 @@ _COMMITTED = Query(
         _c.seq == bindparam("row_seq")
     )
 )
-_DUE_AT = Query(select(_o.due_at_ms).where(_IS_ASKED))
+_DUE_AT = Query(
+    select(_o.seq, _o.due_at_ms).where(
+        OneOf(_o.seq, "row_seqs"), _o.kind + literal_column("''") == literal_column(f"'{KIND}'")
+    )
+)
 _ASK = Query(
     update(outbox).where(_o.seq == bindparam("row_seq")).values(kind=KIND, due_at_ms=bindparam("by_ms"))
 )
@@ -102,8 +106,12 @@ def commitment(seq: int) -> Operation[Commitment | None]:
 
 async def due_at(tx: Transaction, seq: int) -> int | None:
     """Return the deadline (Unix ms) of a requested recording, or None if it is not requested."""
-    rows = await tx.rows(_DUE_AT, row_seq=seq)
-    return int(rows[0][0]) if rows else None
+    return (await deadlines(tx, [seq])).get(seq)
+
+
+async def deadlines(tx: Transaction, seqs: Sequence[int]) -> dict[int, int]:
+    """Return the deadline (Unix ms) of each of these submissions whose recording is requested."""
+    return dict(await tx.rows(_DUE_AT, row_seqs=seqs))
 
 
 def ask(leases: Sequence[VerificationLease], *, now_ms: int) -> Operation[frozenset[str]]:

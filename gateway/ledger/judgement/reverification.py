@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import bindparam, select, tuple_
 
-from gateway.ledger.queries import load_submission, newest_event
+from gateway.ledger.queries import load_submission, newest_events
 from gateway.ledger.records import StoredRecording, StoredSubmission
 from gateway.ledger.schema import is_in, recordings, submissions
 from gateway.ledger.submission_rows import stats_from
@@ -77,7 +77,8 @@ def promoted_of_build(
 
 async def load_run(tx: Transaction, submission_id: str) -> PromotedRun:
     """Return a run as it is now, whatever its state, inside a transaction."""
-    submission, newest = await load_submission(tx, submission_id), await newest_event(tx, submission_id)
+    submission = await load_submission(tx, submission_id)
+    newest = (await newest_events(tx, [submission_id])).get(submission_id)
     assert submission is not None
     assert newest is not None
     if submission.recording_digest is None:

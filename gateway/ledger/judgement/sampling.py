@@ -10,7 +10,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 
 from gateway.ledger.records import OutboxRow
 from gateway.ledger.schema import is_in, outbox, standings, submissions
-from gateway.ledger.transaction import Operation, Query, Transaction
+from gateway.ledger.transaction import OneOf, Operation, Query, Transaction
 from policies.vocabulary import Reason, State
 from validators.verification_priority import URGENT
 
@@ -35,7 +35,7 @@ _OF_PLAYER = Query(
     .where(
         _IS_SAMPLED,
         _s.board == bindparam("of_board"),
-        _s.player == bindparam("of_player"),
+        OneOf(_s.player, "of_players"),
         outbox.c.seq.is_(None),
     )
     .limit(bindparam("count"))
@@ -53,15 +53,15 @@ _IN_TOP = Query(
     .outerjoin(outbox, outbox.c.seq == _s.seq)
     .where(_IS_SAMPLED, outbox.c.seq.is_(None))
 )
-_HAS_CONVICTION = Query(
-    select(_s.seq)
+_CONVICTED = Query(
+    select(_s.player)
+    .distinct()
     .where(
-        _s.player == bindparam("of_player"),
+        OneOf(_s.player, "of_players"),
         _s.board == bindparam("of_board"),
         or_(is_in(State.REJECTED), is_in(State.REVOKED)),
         _s.reason != Reason.BANNED.value,
     )
-    .limit(1)
 )
 _put = upsert(outbox)
 _PUT = Query(_put.on_conflict_do_nothing(index_elements=["seq"]))
@@ -106,22 +106,45 @@ def queue_rechecks(sampled: Sequence[SampledSubmission], *, now_ms: int) -> Oper
     return work
 
 
-async def queue_returned(tx: Transaction, returned: Sequence[SampledSubmission], *, now_ms: int) -> None:
-    """Queue sampled runs of a player on a board that count again, if the player has a conviction there.
+class DatedRun(NamedTuple):
+    """A run on which was decided, and when (Unix ms)."""
+
+    run: SampledSubmission
+    at_ms: int
+
+
+async def queue_returned(tx: Transaction, board: str, returned: Sequence[DatedRun]) -> None:
+    """Queue sampled runs on a board that count again, of players who have a conviction there.
 
     What took them off the board took them out of the queue.
     """
     if not returned:
         return
-    if await tx.rows(_HAS_CONVICTION, of_board=returned[0].board, of_player=returned[0].player):
-        await queue_rechecks(returned, now_ms=now_ms)(tx)
+    players = sorted({each.run.player for each in returned})
+    convicted = {row[0] for row in await tx.rows(_CONVICTED, of_board=board, of_players=players)}
+    for run, at_ms in returned:
+        if run.player in convicted:
+            await queue_rechecks([run], now_ms=at_ms)(tx)
 
 
-async def queue_player(tx: Transaction, convicted: SampledSubmission, *, now_ms: int) -> None:
-    """Queue all sampled runs of a convicted player on a board for verification.
+async def queue_players(tx: Transaction, board: str, convicted: Sequence[DatedRun]) -> None:
+    """Queue all sampled runs of players on a board for verification who are convicted of these, in order.
 
-    Beyond a slice, a row under the convicted run's number leaves the rest to `recall`.
+    Beyond a slice, rows under the numbers of the convicted runs leave the rest to `recall`.
     """
+    first = {each.run.player: each.at_ms for each in reversed(convicted)}
+    if not first:
+        return
+    rows = await tx.rows(_OF_PLAYER, of_board=board, of_players=sorted(first), count=SLICE)
+    if len(rows) < SLICE:
+        for run in (SampledSubmission(*row) for row in rows):
+            await queue_rechecks([run], now_ms=first[run.player])(tx)
+        return
+    for run, at_ms in convicted:
+        await _queue_player(tx, run, now_ms=at_ms)
+
+
+async def _queue_player(tx: Transaction, convicted: SampledSubmission, *, now_ms: int) -> None:
     if await _queue_slice(tx, convicted.board, convicted.player, now_ms) == SLICE:
         work = {"due_at_ms": now_ms, "kind": RECALL, "priority": 0, "handed_out": 0}
         await tx.run(_PUT_RECALL, **convicted._asdict(), **work)
@@ -143,5 +166,5 @@ def recall(row: OutboxRow, *, now_ms: int) -> Operation[int]:
 
 
 async def _queue_slice(tx: Transaction, board: str, player: str, now_ms: int) -> int:
-    rows = await tx.rows(_OF_PLAYER, of_board=board, of_player=player, count=SLICE)
+    rows = await tx.rows(_OF_PLAYER, of_board=board, of_players=[player], count=SLICE)
     return await queue_rechecks([SampledSubmission(*row) for row in rows], now_ms=now_ms)(tx)

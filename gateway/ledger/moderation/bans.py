@@ -15,7 +15,7 @@ from sqlalchemy import and_, bindparam, insert, literal_column, null, or_, selec
 from gateway.ledger.index_pages import fetch_listed, is_listed
 from gateway.ledger.schema import BANNED, Int64, Text, bans, events, is_in, submissions
 from gateway.ledger.submission_rows import detail_from
-from gateway.ledger.transaction import Operation, Query, Row, Transaction
+from gateway.ledger.transaction import OneOf, Operation, Query, Row, Transaction
 from gateway.runtime.telemetry import label_of
 from policies.choices import Operator
 from policies.fields import SortOrder
@@ -51,14 +51,11 @@ _OF_PLAYER = Query(
     .limit(bindparam("count"))
 )
 _IN_FORCE = Query(
-    select(_b.ban_id)
-    .where(
-        _b.player == bindparam("player"),
+    select(_b.changed_seq, _b.player, _b.ban_id).where(
+        OneOf(_b.player, "of_players"),
         _b.lifted_at_ms.is_(None),
         _b.scope.in_([bindparam("of_board"), bindparam("of_label"), literal_column("''")]),
     )
-    .order_by(_b.changed_seq)
-    .limit(1)
 )
 _CHANGED = Query(
     select(*_COLUMNS)
@@ -267,8 +264,13 @@ def bans_of(player: str, *, count: int) -> Operation[list[Ban]]:
 
 async def ban_in_force(tx: Transaction, player: str, board: str) -> str | None:
     """Return the id of a ban of the player that is in force on a board, or None."""
-    rows = await tx.rows(_IN_FORCE, player=player, of_board=board, of_label=label_of(board))
-    return rows[0][0] if rows else None
+    return (await bans_in_force(tx, [player], board)).get(player)
+
+
+async def bans_in_force(tx: Transaction, players: Sequence[str], board: str) -> dict[str, str]:
+    """Return the id of the first ban in force on a board of each of these players that has one."""
+    rows = await tx.rows(_IN_FORCE, of_players=players, of_board=board, of_label=label_of(board))
+    return {player: ban_id for _, player, ban_id in sorted(rows, reverse=True)}  # the first one comes last
 
 
 def changed_after(seq: int, *, count: int) -> Operation[list[Ban]]:

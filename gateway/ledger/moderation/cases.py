@@ -16,7 +16,7 @@ from sqlalchemy.dialects.postgresql import insert
 from gateway.ledger.moderation.late_queues import end_target, set_target
 from gateway.ledger.records import NewSubmission, StoredSubmission
 from gateway.ledger.schema import Int64, case_counts, case_passes, cases
-from gateway.ledger.transaction import Operation, Query, Row, Transaction
+from gateway.ledger.transaction import OneOf, Operation, Query, Row, Transaction
 from gateway.runtime.telemetry import label_of
 from policies.vocabulary import Reason, State
 from validators.verification_priority import UNASSESSED
@@ -86,7 +86,7 @@ _c, _n = cases.c, case_counts.c
 
 CASE: Final = select(*cases.columns)
 
-_CASE = Query(CASE.where(_c.submission_id == bindparam("submission_id")))
+_CASES = Query(CASE.where(OneOf(_c.submission_id, "submission_ids")))
 _CLOSE = Query(delete(cases).where(_c.submission_id == bindparam("submission")))
 _FORGET_PASSES = Query(delete(case_passes).where(case_passes.c.submission_id == bindparam("submission")))
 _put = insert(case_counts)
@@ -177,16 +177,26 @@ async def close_case(tx: Transaction, submission_id: str) -> None:
     """Close the case of a submission, if it has one, with all that was noted on it."""
     case = await load_case(tx, submission_id)
     if case is not None:
-        await tx.run(_CLOSE, submission=submission_id)
-        await tx.run(_FORGET_PASSES, submission=submission_id)
-        await end_target(tx, submission_id)
-        await _count(tx, case.label, case.reason, -1)
+        await end_case(tx, case)
+
+
+async def end_case(tx: Transaction, case: StoredCase) -> None:
+    """Close a case that is open, with all that was noted on it."""
+    await tx.run(_CLOSE, submission=case.submission_id)
+    await tx.run(_FORGET_PASSES, submission=case.submission_id)
+    await end_target(tx, case.submission_id)
+    await _count(tx, case.label, case.reason, -1)
 
 
 async def load_case(tx: Transaction, submission_id: str) -> StoredCase | None:
     """Return the case of a submission, None if it does not wait."""
-    rows = await tx.rows(_CASE, submission_id=submission_id)
-    return case_from(rows[0]) if rows else None
+    return (await load_cases(tx, [submission_id])).get(submission_id)
+
+
+async def load_cases(tx: Transaction, submission_ids: Sequence[str]) -> dict[str, StoredCase]:
+    """Return the cases of those of these submissions that wait, by submission."""
+    rows = await tx.rows(_CASES, submission_ids=submission_ids)
+    return {case.submission_id: case for case in map(case_from, rows)}
 
 
 def waiting_case(submission_id: str) -> Operation[StoredCase | None]:

@@ -12,7 +12,7 @@ import asyncpg
 from sqlalchemy import BigInteger, LargeBinary, Table
 
 from gateway.ledger.schema import recordings
-from gateway.ledger.transaction import Cells, Query, Row
+from gateway.ledger.transaction import Cells, Query, Row, in_place_of
 from gateway.runtime.boundary import boundary
 from gateway.runtime.unexpected import FaultPlace
 from policies.errors import LedgerUnavailable
@@ -58,6 +58,13 @@ class PostgresTransaction:
         if rows:
             columns = map(list, zip(*rows, strict=True))
             await self._wait_for(self._connection.execute(_insert_statement(table), *columns))
+
+    async def put(self, table: Table, rows: Sequence[Cells]) -> None:
+        """Insert rows in one statement, or store them in place of those with the same keys."""
+        if rows:
+            columns = map(list, zip(*rows, strict=True))
+            text = f"{_insert_statement(table)} {in_place_of(table)}"
+            await self._wait_for(self._connection.execute(text, *columns))
 
     async def _wait_for(self, reply: Awaitable[Any]) -> Any:
         self.is_waiting = True
@@ -123,7 +130,7 @@ def describe(error: BaseException) -> str:
 def _insert_statement(table: Table) -> str:
     # Equal recordings are stored once. Ids of the others were looked up just before, under the writers' lock.
     columns = table.columns.values()
-    names = ", ".join(column.name for column in columns)
+    names = ", ".join(f'"{column.name}"' for column in columns)
     arrays = ", ".join(f"${n}::{_array_of(column.type)}" for n, column in enumerate(columns, start=1))
     ignoring = " ON CONFLICT DO NOTHING" if table is recordings else ""
     return f"INSERT INTO {table.name} ({names}) SELECT * FROM unnest({arrays}){ignoring}"  # noqa: S608 - ours

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from sqlalchemy import Table
 
 from gateway.ledger.schema import recordings
-from gateway.ledger.transaction import Cells, Query, Row
+from gateway.ledger.transaction import Cells, Query, Row, in_place_of
 
 T = TypeVar("T")
 
@@ -53,6 +53,11 @@ class SqliteTransaction:
         """Insert rows, and skip recordings that are stored already."""
         for chunk in _chunks(rows):
             self._connection.execute(_insert_statement(table, len(chunk)), tuple(chain(*chunk)))
+
+    async def put(self, table: Table, rows: Sequence[Cells]) -> None:
+        """Insert rows, or store them in place of those with the same keys."""
+        for chunk in _chunks(rows):
+            self._connection.execute(_put_statement(table, len(chunk)), tuple(chain(*chunk)))
 
 
 @contextmanager
@@ -108,6 +113,11 @@ def _insert_statement(table: Table, rows: int) -> str:
     # OR IGNORE is for recordings alone: equal bytes are stored once. Other ids were looked up just before.
     # Columns are named because a migrated file has later ones at the end.
     verb = "INSERT OR IGNORE" if table is recordings else "INSERT"
-    names = table.columns.keys()
+    names = [f'"{column.name}"' for column in table.columns]
     row = f"({', '.join('?' * len(names))})"
     return f"{verb} INTO {table.name} ({', '.join(names)}) VALUES {', '.join([row] * rows)}"
+
+
+@lru_cache(maxsize=64)
+def _put_statement(table: Table, rows: int) -> str:
+    return f"{_insert_statement(table, rows)} {in_place_of(table)}"

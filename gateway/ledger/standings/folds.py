@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import and_, bindparam, literal_column, select
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import and_, bindparam, literal_column, not_, select
 
+from gateway.ledger.index_pages import names_of
 from gateway.ledger.players.joins import was_joined
 from gateway.ledger.schema import anchored_windows, is_in, players, standings, submissions
 from gateway.ledger.standings.noted_moves import note_move
 from gateway.ledger.standings.reached import CountingColumns, select_reached, within_limits
 from gateway.ledger.standings.rollups import Share, ShareChange, fold_shares, with_share
 from gateway.ledger.submission_rows import stats_from
-from gateway.ledger.transaction import Query, Row, Transaction
+from gateway.ledger.transaction import Cells, OneOf, Query, Row, Transaction
 from gateway.shared_records import Standing
 from policies.choices import Joins, Operator
 from policies.fields import SortOrder
@@ -39,13 +41,6 @@ _FOLDED: Final = (
 )
 
 _NAME = Query(select(players.c.name).where(players.c.player == bindparam("player")))
-_put_standing = insert(standings)  # PostgreSQL's upsert compiles for SQLite too, but not vice versa
-_PUT_STANDING = Query(
-    _put_standing.on_conflict_do_update(
-        index_elements=["board", "window", "player"],
-        set_={name: _put_standing.excluded[name] for name in _FOLDED},
-    )
-)
 _at: Final[dict[str, Any]] = {"board": bindparam("board"), "window": bindparam("window")}
 _one = select(literal_column("1").label("one")).subquery()
 _HELD = Query(
@@ -58,6 +53,20 @@ _HELD = Query(
                 *(standings.c[name] == _at[name] for name in _at), standings.c.player == bindparam("player")
             ),
         )
+    )
+)
+
+
+_ANCHORED = Query(
+    select(anchored_windows.c.window, anchored_windows.c.rule).where(
+        anchored_windows.c.board == bindparam("board"), OneOf(anchored_windows.c.window, "windows")
+    )
+)
+_HELD_BY = Query(
+    select(standings.c.window, standings.c.player, *(standings.c[name] for name in _FOLDED)).where(
+        standings.c.board == bindparam("board"),
+        OneOf(standings.c.window, "windows"),
+        OneOf(standings.c.player, "of_players"),
     )
 )
 
@@ -116,43 +125,102 @@ class StandingFold(NamedTuple):
         """The place of the standing; None if nothing counts."""
         return _place(self.standing)
 
+    @property
+    def is_changed(self) -> bool:
+        """Return whether the slot has another content than before, or had none."""
+        now = self.standing
+        after = (
+            now.score,
+            now.achieved_at_ms,
+            now.achieved_seq,
+            now.submission_id,
+            now.expires_at_ms,
+            self.before.seq,
+            now.order,
+            now.member,
+            now.rule,
+        )
+        return self.before[1:] != after
 
-async def fold_standings(
-    tx: Transaction, ranking: Ranking, player: str, changes: Sequence[CountChange], seq: int
-) -> tuple[StandingFold, ...]:
-    """Fold and store, under `seq`, the player's standing in each window of these changes.
 
-    The ledger must already have the submissions in the states that result. Submissions that begin to count
-    are added to the standing, at a cost independent of the player's history; if one ceases to count, the
-    window is folded anew.
-    """
-    name = await name_of(tx, player)
-    calendar = calendar_of(ranking.policy)
-    by_window: dict[Window, list[CountChange]] = defaultdict(list)
-    for kind in ranking.policy.windows:
-        for change in changes:
-            by_window[calendar.at(kind, change.achieved_at_ms)].append(change)
-    return tuple(
-        [
-            await _fold_window(tx, ranking, (window, player, name), window_changes, seq)
-            for window, window_changes in by_window.items()
-        ]
-    )
+class PlayerChanges(NamedTuple):
+    """What changes of one player's submissions, and the event under which their standings are stored."""
+
+    changes: Sequence[CountChange]
+    seq: int
 
 
 PlayerWindow = tuple[Window, str, str]
 """A window, a player, and the player's display name."""
 
 
-async def _fold_window(
-    tx: Transaction, ranking: Ranking, where: PlayerWindow, changes: Sequence[CountChange], seq: int
-) -> StandingFold:
-    window, player, _ = where
-    slot = await read_slot(tx, ranking, window.name, player)
-    reached = _added(ranking, slot, changes) or await _reached(tx, ranking, where)
-    standing = standing_at(ranking, where, reached, seq)
-    await put_standing(tx, ranking, standing, slot)
-    return StandingFold(slot, standing)
+async def fold_standings(
+    tx: Transaction, ranking: Ranking, by_player: Mapping[str, PlayerChanges]
+) -> dict[str, list[StandingFold]]:
+    """Fold and store players' standings in each window of these changes; return by player those that changed.
+
+    The ledger must already have the submissions in the states that result. Submissions that begin to count
+    are added to the standing, at a cost independent of the player's history; if one ceases to count, the
+    window is folded anew. A standing that stays as it was keeps the number of the event that changed it.
+    """
+    names = await names_of(list(by_player))(tx)
+    windows = {player: _by_window(ranking, changes) for player, (changes, _) in by_player.items()}
+    wanted = {(window.name, player) for player, of_player in windows.items() for window in of_player}
+    slots = await read_slots(tx, ranking, wanted)
+    first = await _first_of_slots(tx, ranking, windows, slots)
+    folds: dict[str, list[StandingFold]] = {player: [] for player in by_player}
+    for player, of_player in windows.items():
+        for window, changes in of_player.items():
+            where, slot = (window, player, names.get(player, "")), slots[window.name, player]
+            is_known = (window.name, player) in first
+            reached = _added(ranking, slot, changes, is_first=is_known) or await _reached(tx, ranking, where)
+            fold = StandingFold(slot, standing_at(ranking, where, reached, by_player[player].seq))
+            if fold.is_changed:
+                folds[player].append(fold)
+    await put_standings(tx, ranking, [fold for of_player in folds.values() for fold in of_player])
+    return folds
+
+
+def _by_window(ranking: Ranking, changes: Sequence[CountChange]) -> dict[Window, list[CountChange]]:
+    calendar = calendar_of(ranking.policy)
+    by_window: dict[Window, list[CountChange]] = defaultdict(list)
+    for kind in ranking.policy.windows:
+        for change in changes:
+            by_window[calendar.at(kind, change.achieved_at_ms)].append(change)
+    return by_window
+
+
+async def _first_of_slots(
+    tx: Transaction,
+    ranking: Ranking,
+    windows: Mapping[str, Mapping[Window, Sequence[CountChange]]],
+    slots: Mapping[tuple[str, str], SlotContent],
+) -> set[tuple[str, str]]:
+    """Return the slots (window, player) without a score where nothing counts but what begins to count now.
+
+    A slot may be empty although something counts: it was removed with its window, or the board has a window
+    of this kind since then only. On boards that have to be joined, a slot says nothing of what counts.
+    """
+    if ranking.policy.joins is Joins.REQUIRED:
+        return set()
+    empty: dict[Window, dict[str, list[int]]] = defaultdict(dict)
+    for player, of_player in windows.items():
+        for window, changes in of_player.items():
+            is_added = all(change.difference > 0 for change in changes)
+            if is_added and slots[window.name, player].score is None:
+                empty[window][player] = [change.seq for change in changes]
+    first: set[tuple[str, str]] = set()
+    for window, players_there in empty.items():
+        rows = await tx.rows(
+            _COUNTING_BESIDE,
+            board=ranking.policy.board,
+            of_players=list(players_there),
+            begin=window.begin_ms,
+            end=window.end_ms,
+            but=list(chain(*players_there.values())),
+        )
+        first |= {(window.name, player) for player in players_there.keys() - {row[0] for row in rows}}
+    return first
 
 
 async def fold_rollup(
@@ -199,6 +267,29 @@ def _place(standing: Standing) -> BoardPlace | None:
     return None if standing.score is None else BoardPlace(standing.order, standing.member)
 
 
+async def read_slots(
+    tx: Transaction, ranking: Ranking, wanted: AbstractSet[tuple[str, str]]
+) -> dict[tuple[str, str], SlotContent]:
+    """Return the contents of slots, (window, player)."""
+    board, windows = ranking.policy.board, sorted({window for window, _ in wanted})
+    anchors: dict[str, str] = dict(await tx.rows(_ANCHORED, board=board, windows=windows))
+    of_players = sorted({player for _, player in wanted})
+    held = await tx.rows(_HELD_BY, board=board, windows=windows, of_players=of_players)
+    contents = {(window, player): content for window, player, *content in held}
+    nothing = [None] * len(_FOLDED)
+    return {slot: SlotContent(anchors.get(slot[0]), *contents.get(slot, nothing)) for slot in wanted}
+
+
+async def put_standings(tx: Transaction, ranking: Ranking, folds: Sequence[StandingFold]) -> None:
+    """Store standings in their slots, which no two share, and note the moves for the anchors."""
+    # Whether a group of ties has others is asked of the standings, so one moves before the next is noted.
+    anchored = [fold for fold in folds if fold.before.anchors is not None]
+    for fold in anchored:
+        await put_standing(tx, ranking, fold.standing, fold.before)
+    others = [fold for fold in folds if fold.before.anchors is None]
+    await tx.put(standings, [_row_of(fold.standing) for fold in others])
+
+
 async def name_of(tx: Transaction, player: str) -> str:
     """Return a player's display name, empty if there is none."""
     names = await tx.rows(_NAME, player=player)
@@ -235,34 +326,42 @@ async def put_standing(tx: Transaction, ranking: Ranking, standing: Standing, sl
     """Store a standing in its slot, which had this content before, and note the move for the anchors."""
     now = _place(standing)
     await note_move(tx, ranking, (standing.window, standing.player), slot.place, now, slot.anchors)
-    await tx.run(
-        _PUT_STANDING,
-        board=standing.board,
-        window=standing.window,
-        player=standing.player,
-        score=standing.score,
-        achieved_at_ms=standing.achieved_at_ms,
-        achieved_seq=standing.achieved_seq,
-        submission_id=standing.submission_id,
-        expires_at_ms=standing.expires_at_ms,
-        seq=standing.seq,
-        order_value=standing.order,
-        member=standing.member,
-        rule=standing.rule,
+    await tx.put(standings, [_row_of(standing)])
+
+
+def _row_of(standing: Standing) -> Cells:
+    """Return the row of `standings` that keeps a standing."""
+    return (
+        standing.board,
+        standing.window,
+        standing.player,
+        standing.score,
+        standing.achieved_at_ms,
+        standing.achieved_seq,
+        standing.submission_id,
+        standing.expires_at_ms,
+        standing.seq,
+        standing.order,
+        standing.member,
+        standing.rule,
     )
 
 
-def _added(ranking: Ranking, slot: SlotContent, changes: Sequence[CountChange]) -> ReachedScore | None:
+def _added(
+    ranking: Ranking, slot: SlotContent, changes: Sequence[CountChange], *, is_first: bool
+) -> ReachedScore | None:
     """Add changes to the standing in a slot; return None if that needs the rest of the history.
 
-    It does if a submission ceases to count, if there is no standing or one by another rule, or if a sum
-    reaches SCORE_LIMIT, where it is cut off.
+    It does if a submission ceases to count, if there is a standing by another rule, or none and these changes
+    are not the first, or if a sum reaches SCORE_LIMIT, where it is cut off.
     """
-    reached = _held(ranking, slot)
-    if reached is None or slot.rule != ranking.rule or any(change.difference < 0 for change in changes):
+    reached = _held(ranking, slot) if slot.rule == ranking.rule else None
+    is_known = is_first or reached is not None
+    if not is_known or any(change.difference < 0 for change in changes):
         return None
     for change in changes:
-        reached = _plus(ranking, reached, change)
+        reached = _first(ranking, change) if reached is None else _plus(ranking, reached, change)
+    assert reached is not None
     ends = (abs(slot.score or 0), abs(reached.score))
     is_held = ranking.policy.operator is Operator.SUM and SCORE_LIMIT in ends
     return None if is_held or abs(reached.score) > SCORE_LIMIT else reached
@@ -271,20 +370,23 @@ def _added(ranking: Ranking, slot: SlotContent, changes: Sequence[CountChange]) 
 def with_one_more(ranking: Ranking, slot: SlotContent, change: CountChange) -> ReachedScore:
     """Return a player's standing if one more submission counted, from the slot alone."""
     held = _held(ranking, slot)
-    if held is None:
-        score = 1 if ranking.policy.operator is Operator.COUNT else change.score
-        return ReachedScore(
-            score, change.achieved_at_ms, change.seq, change.submission_id, ranking.ties(change.stats)
-        )
-    return _plus(ranking, held, change)
+    return _first(ranking, change) if held is None else _plus(ranking, held, change)
+
+
+def _first(ranking: Ranking, change: CountChange) -> ReachedScore:
+    """Return a standing with one submission alone."""
+    alone = _alone(ranking, change)
+    return alone._replace(score=1) if ranking.policy.operator is Operator.COUNT else alone
+
+
+def _alone(ranking: Ranking, change: CountChange) -> ReachedScore:
+    ties = ranking.ties(change.stats)
+    return ReachedScore(change.score, change.achieved_at_ms, change.seq, change.submission_id, ties)
 
 
 def _plus(ranking: Ranking, reached: ReachedScore, change: CountChange) -> ReachedScore:
     """Return a standing with one more submission."""
-    operator = ranking.policy.operator
-    new = ReachedScore(
-        change.score, change.achieved_at_ms, change.seq, change.submission_id, ranking.ties(change.stats)
-    )
+    operator, new = ranking.policy.operator, _alone(ranking, change)
     if operator is Operator.BEST:
         return min(reached, new, key=ranking.merit)
     latest = max(reached, new, key=lambda one: (one.at_ms, one.seq))
@@ -326,6 +428,18 @@ _IN_SLOT: Final = (
     _s.player == bindparam("player"),
     _s.achieved_at_ms >= bindparam("begin"),
     _s.achieved_at_ms < bindparam("end"),
+)
+_COUNTING_BESIDE = Query(
+    select(_s.player)
+    .distinct()
+    .where(
+        is_in(State.PROMOTED),
+        _s.board == bindparam("board"),
+        OneOf(_s.player, "of_players"),
+        _s.achieved_at_ms >= bindparam("begin"),
+        _s.achieved_at_ms < bindparam("end"),
+        not_(OneOf(_s.seq, "but")),
+    )
 )
 _COUNTING: Final = CountingColumns(_s.score, _s.achieved_at_ms, _s.seq, (_s.submission_id, _s.stats))
 _TIED: Final = Query(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sqlalchemy import (
+    ColumnElement,
     and_,
     bindparam,
     delete,
@@ -21,10 +22,11 @@ from sqlalchemy import (
     update,
 )
 
-from gateway.ledger.queries import load_submission
+from gateway.ledger.queries import SUBMISSION_COLUMNS
 from gateway.ledger.records import OutboxRow, StoredRecording, StoredSubmission, VerificationLease
 from gateway.ledger.schema import boards, outbox, recordings, submissions
-from gateway.ledger.transaction import Operation, Query, Transaction
+from gateway.ledger.submission_rows import submission_from
+from gateway.ledger.transaction import OneOf, Operation, Query, Transaction
 from policies.vocabulary import Reason, State
 from validators.verification_priority import HARMS, UNASSESSED, URGENT
 
@@ -33,10 +35,20 @@ PROJECT_AFTER_MS: Final = 2_000
 
 _s = submissions.c
 
+
+def is_of_kind(kind: Any) -> ColumnElement[bool]:
+    """Return the condition that an outbox row, which is found by its number, is of a kind.
+
+    SQLite would search by the kind alone, and look at all rows of it, if an index served the condition.
+    """
+    condition: ColumnElement[bool] = outbox.c.kind + literal_column("''") == kind
+    return condition
+
+
 _LEASE = Query(
     update(submissions)
     .where(
-        _s.submission_id == bindparam("id"),
+        OneOf(_s.submission_id, "submission_ids"),
         or_(
             _s.state == State.PENDING.value,
             and_(_s.state == State.PROMOTED.value, _s.reason == Reason.SAMPLED.value),
@@ -45,13 +57,14 @@ _LEASE = Query(
         not_(exists().where(outbox.c.seq == _s.seq, outbox.c.kind == "reveal")),
     )
     .values(attempt=_s.attempt + 1, lease_until_ms=bindparam("until_ms"))
+    .returning(*SUBMISSION_COLUMNS)
 )
 _NOT_TRIED = Query(
-    update(submissions).where(_s.seq == bindparam("row_seq")).values(attempt=_s.attempt - 1, lease_until_ms=0)
+    update(submissions).where(OneOf(_s.seq, "row_seqs")).values(attempt=_s.attempt - 1, lease_until_ms=0)
 )
-_RECORDING = Query(
+_RECORDINGS = Query(
     select(recordings.c.digest, recordings.c.size_bytes, recordings.c.body).where(
-        recordings.c.digest == bindparam("digest")
+        recordings.c.digest.in_(select(_s.recording_digest).where(OneOf(_s.seq, "row_seqs")))
     )
 )
 _IS_RECORDED = Query(select(recordings.c.first_seq).where(recordings.c.digest == bindparam("digest")))
@@ -98,10 +111,10 @@ _SET_PRIORITY = Query(
     .where(outbox.c.seq == bindparam("row_seq"), outbox.c.kind == "verify")
     .values(priority=bindparam("harm"))
 )
-_later = update(outbox).where(outbox.c.seq == bindparam("row_seq"), outbox.c.kind == bindparam("row_kind"))
+_later = update(outbox).where(OneOf(outbox.c.seq, "row_seqs"), is_of_kind(bindparam("row_kind")))
 _POSTPONE = Query(_later.values(due_at_ms=bindparam("due")))
 _HAND_OUT = Query(_later.values(due_at_ms=bindparam("due"), handed_out=1))
-_DONE = Query(delete(outbox).where(and_(outbox.c.seq == bindparam("row_seq"), outbox.c.kind == "project")))
+_DONE = Query(delete(outbox).where(OneOf(outbox.c.seq, "row_seqs"), is_of_kind("project")))
 _BACKLOG = Query(
     select(outbox.c.priority, func.count(), func.min(outbox.c.seq))
     .where(outbox.c.kind == "verify")
@@ -131,26 +144,26 @@ def lease_all(
     """
 
     async def work(tx: Transaction) -> list[VerificationLease]:
-        leases = []
-        for submission_id in submission_ids:
-            if await tx.run(_LEASE, id=submission_id, now_ms=now_ms, until_ms=now_ms + lease_ms):
-                submission = await load_submission(tx, submission_id)
-                assert submission is not None
-                if boards is None or submission.board in boards:
-                    leases.append(await lease_of(tx, submission))
-                else:
-                    await tx.run(_NOT_TRIED, row_seq=submission.seq)
-        return leases
+        lasts = {"now_ms": now_ms, "until_ms": now_ms + lease_ms}
+        rows = await tx.rows(_LEASE, submission_ids=list(submission_ids), **lasts)
+        leased = {submission.submission_id: submission for submission in map(submission_from, rows)}
+        foreign = {each.seq for each in leased.values() if boards is not None and each.board not in boards}
+        if foreign:
+            await tx.run(_NOT_TRIED, row_seqs=list(foreign))
+        in_order = (leased[each] for each in dict.fromkeys(submission_ids) if each in leased)
+        return await leases_of(tx, [each for each in in_order if each.seq not in foreign])
 
     return work
 
 
-async def lease_of(tx: Transaction, submission: StoredSubmission) -> VerificationLease:
-    """Return the lease of a submission that was just leased, with its recording if that has come."""
-    if submission.recording_digest is None:
-        return VerificationLease(submission, None, submission.attempt)
-    rows = await tx.rows(_RECORDING, digest=submission.recording_digest)
-    return VerificationLease(submission, StoredRecording(*rows[0]) if rows else None, submission.attempt)
+async def leases_of(tx: Transaction, leased: Sequence[StoredSubmission]) -> list[VerificationLease]:
+    """Return the leases of submissions that were just leased, with the recordings that have come."""
+    recorded = [submission.seq for submission in leased if submission.recording_digest is not None]
+    rows = await tx.rows(_RECORDINGS, row_seqs=recorded) if recorded else []
+    stored = {row[0]: StoredRecording(*row) for row in rows}
+    return [
+        VerificationLease(each, stored.get(each.recording_digest or b""), each.attempt) for each in leased
+    ]
 
 
 def unknown_recordings(digests: Sequence[bytes]) -> Operation[set[bytes]]:
@@ -246,8 +259,9 @@ def hand_out(rows: Sequence[OutboxRow], *, until_ms: int) -> Operation[None]:
 
 def _again(query: Query, rows: Sequence[OutboxRow], until_ms: int) -> Operation[None]:
     async def work(tx: Transaction) -> None:
-        for row in rows:
-            await tx.run(query, row_seq=row.seq, row_kind=row.kind, due=until_ms)
+        for kind in sorted({row.kind for row in rows}):
+            seqs = [row.seq for row in rows if row.kind == kind]
+            await tx.run(query, row_seqs=seqs, row_kind=kind, due=until_ms)
 
     return work
 
@@ -256,8 +270,7 @@ def strike_projected(seqs: Sequence[int]) -> Operation[None]:
     """Delete the `project` rows of these sequence numbers: the index has them."""
 
     async def work(tx: Transaction) -> None:
-        for seq in seqs:
-            await tx.run(_DONE, row_seq=seq)
+        await tx.run(_DONE, row_seqs=list(seqs))
 
     return work
 

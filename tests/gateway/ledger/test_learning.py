@@ -104,9 +104,9 @@ def test_only_what_ceases_to_count_is_read_again(monkeypatch: pytest.MonkeyPatch
     asked: list[str] = []
     inner = learning._promoted
 
-    async def counted(tx: Any, board: str, subject: str) -> Any:
+    async def counted(tx: Any, board: str, subject: str, folded: Any) -> Any:
         asked.append(subject)
-        return await inner(tx, board, subject)
+        return await inner(tx, board, subject, folded)
 
     monkeypatch.setattr(learning, "_promoted", counted)
     runs = [("ada", "b1", score, at) for at, score in enumerate([5, 9, 1, 6, 7, 6, 5])]

@@ -30,6 +30,7 @@ from gateway.steward.dispatch import (
     in_order,
     jobs_of,
     shared_out,
+    size_of_jobs,
 )
 from policies.vocabulary import Expected, Finding, Reason, Severity, State
 from tests.support.duty import Duty
@@ -93,6 +94,17 @@ def test_every_row_is_in_one_job_and_every_job_in_one_lane_that_has_room(
         assert rooms[queue] >= sum(of is queue for of, _ in shared)
     in_urgent = [row for queue, job in shared for row in job if queue is VerificationQueue.URGENT]
     assert all(row.priority >= URGENT and not row.is_returned for row in in_urgent)
+
+
+@pytest.mark.parametrize(
+    ("due", "main", "urgent", "size"),
+    [(5, 16, 0, 16), (256, 16, 0, 16), (256, 64, 16, 16), (256, 8, 0, 32), (256, 2, 2, 64), (256, 1, 0, 64)],
+)
+def test_jobs_grow_as_the_queue_fills(due: int, main: int, urgent: int, size: int):
+    """Workers that wait share what is due; where there is a backlog, a job is as large as it may be."""
+    rooms = {VerificationQueue.MAIN: main, VerificationQueue.URGENT: urgent}
+    assert size == size_of_jobs(due, rooms, most=64)
+    assert min(size, 4) == size_of_jobs(due, rooms, most=4)
 
 
 @given(st.sampled_from(HARMS), st.integers(1, 4))
@@ -322,7 +334,7 @@ async def test_what_a_conviction_left_for_later_is_put_up_by_the_steward(
     now_ms = duty.clock()
 
     async def convict(tx: Transaction) -> None:
-        await sampling.queue_player(tx, convicted, now_ms=now_ms)
+        await sampling.queue_players(tx, convicted.board, [sampling.DatedRun(convicted, now_ms)])
 
     await duty.ledger.write(convict)
     assert [2, 1, 0] == [await duty.steward.recall() for _ in range(3)]
