@@ -161,19 +161,29 @@ async def test_a_resend_gets_the_stored_answer_and_other_content_none(harness: H
     assert 1 == await harness.rows()
 
 
-async def test_a_submission_over_a_limit_is_charged_once(settings: Settings, tmp_path: Any):
-    """What was decided on the short way goes along: the second of two is refused, and nothing is asked twice."""
+async def test_a_submission_over_a_limit_is_charged_once(
+    settings: Settings, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+):
+    """What was decided on the short way goes along: the first of two is taken, and no limit is asked again."""
     folder = write_policies(
-        tmp_path / "policies", arcade_policy(limits={"player": {"per_minute": 1, "burst": 2}})
+        tmp_path / "policies", arcade_policy(limits={"player_kib": {"per_minute": 1, "burst": 1}})
     )
     async with running_harness(settings.model_copy(update={"policies_dir": folder})) as harness:
         token = await harness.new_player()
-        for left in (1, 0):
-            run, claim = await harness.played(token)
-            answer = await sent(harness, harness.signed(run, claim))
-            assert (202, f'"player";r={left}') == (answer.status, answer.headers["RateLimit"])
-        await asyncio.sleep(0)
-        assert 2 == await harness.rows()
+        board = harness.edge.catalogue.of_files["arcade"]
+        monkeypatch.setattr(harness.edge.of(board).submission_limits, "admit", is_asked_again)
+        requests = [harness.signed(*await harness.played(token)) for _ in range(2)]
+
+        assert 202 == (await sent(harness, requests[0])).status
+        answer = await sent(harness, requests[1])
+        assert (429, "quota-exceeded") == (answer.status, answer.problem)
+        assert 0 < int(answer.headers["Retry-After"]) <= 60
+        assert 1 == await harness.rows()
+
+
+async def is_asked_again(request: Any) -> None:
+    """What the plain way asks of the limits, if nothing was decided yet."""
+    raise AssertionError(f"the limits were asked twice of {request}")
 
 
 @pytest.mark.parametrize(
