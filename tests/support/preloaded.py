@@ -24,6 +24,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO, Any, Final, NamedTuple
 
+from pydantic import BaseModel
+
+from gateway.ledger.transaction import Query
 from gateway.runtime import failpoints
 
 ROOT: Final = Path(__file__).parents[2]
@@ -194,6 +197,7 @@ def serve(control: socket.socket) -> str:
     """Fork whenever it is asked; returns in each fork, with the program that it is to run."""
     for name in MODULES:
         import_module(name)
+    _do_first_uses()
     gc.collect()
     gc.freeze()
     selector = selectors.DefaultSelector()
@@ -219,6 +223,21 @@ def serve(control: socket.socket) -> str:
             selector.register(os.pidfd_open(pid), selectors.EVENT_READ, Forked(pid, caller))
             if request.get("is_tied"):
                 selector.register(caller, selectors.EVENT_READ, pid)
+
+
+def _do_first_uses() -> None:
+    """Do once what each part does at its first use: compile statements for SQLite, build models."""
+    for query in [each for each in gc.get_objects() if isinstance(each, Query)]:
+        query.values({})
+    for model in _below(BaseModel):
+        if not model.__pydantic_complete__:
+            model.model_rebuild()
+
+
+def _below(base: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    for model in base.__subclasses__():
+        yield model
+        yield from _below(model)
 
 
 class Forked(NamedTuple):
