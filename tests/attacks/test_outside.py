@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from gateway import wiring
+from gateway import edge_wiring
 from gateway.edge import connections
 from gateway.edge.connections import Connection, ConnectionGate
 from gateway.runtime.settings import Settings
@@ -102,7 +102,7 @@ async def test_F04_players_made_for_it_fill_no_lists_without_end(
     behind_a_proxy: Settings, monkeypatch: pytest.MonkeyPatch
 ):
     """What all players of an address change about themselves has a limit; beyond it no row comes, and others go on."""
-    monkeypatch.setattr(wiring, "ADDRESS_RATE", Rate(per_minute=1, burst=3))
+    monkeypatch.setattr(edge_wiring, "ADDRESS_RATE", Rate(per_minute=1, burst=3))
     async with running_harness(behind_a_proxy) as harness:
         tokens = [await harness.new_player() for _ in range(3)]
 

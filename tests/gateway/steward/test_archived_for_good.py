@@ -178,6 +178,6 @@ def test_W05_one_change_of_runs_in_several_archived_windows_reaches_each_of_them
         shelf.score(f"run-{day}", "ada", 3 + day)
         shelf.clock.at_ms = shelf.window().expires_at_ms
         shelf.settle_down()
-    shelf.do(lambda tx: mark_changed(tx, "tiny", [times[2], times[0]], 99))
+    shelf.do(lambda tx: mark_changed(tx, "tiny", {times[2]: 99, times[0]: 98}))
     found = [seen.changed_seq for name in names if (seen := shelf.archived(name))]
-    assert [99, 0, 99] == found
+    assert [98, 0, 99] == found
