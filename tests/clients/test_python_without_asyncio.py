@@ -236,6 +236,8 @@ def test_a_recorder_makes_what_the_whole_run_encodes_to(inputs: list[int], check
     [
         b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}",
+        b"HTTP/1.1 200 OK\r\nContent-Ty",
+        b"HTTP/1.1 200",
         b"",
     ],
 )

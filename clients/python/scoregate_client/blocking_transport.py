@@ -6,6 +6,7 @@ import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
+from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from socket import socket
 from urllib.parse import urlsplit
@@ -13,6 +14,8 @@ from urllib.parse import urlsplit
 from .transport import CONNECT_S, WITHIN_S, HttpAnswer, HttpRequest, HttpStream, Unanswered, Unconnected
 
 _CHUNK_BYTES = 64 * 1024
+_FRAMING = ("content-length", "transfer-encoding")
+"""The fields one of which says where an answer ends, unless the end of the connection does."""
 
 
 class BlockingTransport:
@@ -29,6 +32,10 @@ class BlockingTransport:
                 body += chunk
                 if len(body) > request.most_bytes:
                     return HttpAnswer(stream.status, stream.headers, bytes(body), is_whole=False)
+            is_success = stream.status < HTTPStatus.MULTIPLE_CHOICES
+            if is_success and not body and stream.headers.keys().isdisjoint(_FRAMING):
+                # The standard library takes the end of a connection for the end of a head.
+                raise Unanswered("the answer ended before its head did")
             return HttpAnswer(stream.status, stream.headers, bytes(body))
 
     @asynccontextmanager
