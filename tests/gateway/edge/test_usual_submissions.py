@@ -235,6 +235,30 @@ async def test_requests_behind_a_taken_one_wait_their_turn(harness: Harness, way
     assert 4 == ways["short"] + ways["plain"]
 
 
+async def test_a_read_behind_a_taken_submission_is_answered_after_it(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """However long the commit takes, and though the read would wait for nothing."""
+    is_waiting, may_go_on = asyncio.Event(), asyncio.Event()
+    append_all = harness.edge.ledger.append_all
+
+    async def held(group: Any) -> Any:
+        is_waiting.set()
+        await may_go_on.wait()
+        return await append_all(group)
+
+    monkeypatch.setattr(harness.edge.ledger, "append_all", held)
+    run, claim = await harness.played()
+    async with RawConnection(harness.authority) as connection:
+        await connection.send(as_bytes(harness.signed(run, claim), harness.authority))
+        await is_waiting.wait()
+        await connection.send(f"GET /v1/boards HTTP/1.1\r\nHost: {harness.authority}\r\n\r\n".encode())
+        for _ in range(3):
+            await harness.get("/v1/boards")  # the edge has had time for the other one meanwhile
+        may_go_on.set()
+        assert [202, 200] == [(await connection.answer()).status for _ in range(2)]
+
+
 async def test_submissions_of_a_moment_get_each_their_own_answer(harness: Harness, ways: Counter[str]):
     """Good ones, a resend and a forged one together: one commit, and nobody gets what is another's."""
     runs = [await harness.played() for _ in range(6)]
