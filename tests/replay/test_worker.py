@@ -22,7 +22,6 @@ from tests.support import boards
 from tests.support.boards import CHECKPOINT_TICKS, claim_of, tiny_claim, tiny_play
 from tests.support.deployment import Client, Deployment, client_of, deployed, ended, eventually
 from tests.support.ledger import new_submission, opened, rows
-from tests.support.oracle import due_on_board, shown_on_board
 from tests.support.valkey import running_valkey
 
 
@@ -62,6 +61,7 @@ async def test_an_honest_run_is_promoted(house: Deployment, client: Client):
     run = await client.submitted(points=7)
 
     assert {run.id: "promoted"} == await house.settled(run.id)
+    await _is_shown(house)
     entry = await client.harness.get(f"/v1/boards/tiny/entries/{run.player}")
     assert (7, run.id) == (entry.body["score"], entry.body["submission"])
 
@@ -337,7 +337,10 @@ async def test_the_board_is_the_ledgers_at_the_end_of_it_all(house: Deployment, 
     """After every attack of this file the board holds what the ledger promoted, and nothing else."""
     run = await client.submitted(points=2)
     await house.settled(run.id)
-    policy = boards.board(house.policies).policy
-    redis = Redis.from_url(house.valkey.url)
-    await eventually(lambda: due_on_board(house.ledger, policy) == shown_on_board(redis, policy))
-    redis.close()
+    await _is_shown(house)
+
+
+async def _is_shown(house: Deployment) -> None:
+    """Return once the board shows what the ledger promoted."""
+    with Redis.from_url(house.valkey.url) as redis:
+        await house.is_shown(redis)
