@@ -86,7 +86,7 @@ def _too_even(inputs: Inputs, scatter: Sequence[ButtonScatter], limits: Forensic
 
 def _is_fine(scatter: Scatter) -> bool:
     """Return whether spans are long enough to compare in ticks."""
-    return scatter.size > 0 and scatter.middle >= COARSE_TICKS
+    return scatter.middle >= COARSE_TICKS
 
 
 def _variations(scatters: Sequence[tuple[int, Scatter]]) -> list[ButtonMeasurement]:

@@ -10,7 +10,13 @@ import pytest
 
 from gateway.ledger.moderation.cases import CaseKind, StoredCase
 from gateway.settlement import case_history as of
-from gateway.settlement.held_cases import _after_remark, _case_due, _follows_history, claim_conflict
+from gateway.settlement.held_cases import (
+    _after_remark,
+    _case_due,
+    _follows_history,
+    claim_conflict,
+    keep_cases,
+)
 from policies.errors import CaseClaimed
 from policies.vocabulary import Expected, Finding, Reason, State
 
@@ -331,3 +337,121 @@ def test_what_was_undone_and_what_undid_it_are_as_if_they_had_not_been():
     history = told(HELD, REJECTED, APPEALED, UNDONE, ASKED)
     assert [1, 3, 5] == seqs(of.as_it_stands(history))
     assert [5, 3] == seqs(of.remarks(history))
+
+
+class Table:
+    """What was done to the cases of a ledger, in order."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, histories: dict[str, list[Event]]) -> None:
+        self.done: list[Any] = []
+        self.asked: list[str] = []
+
+        async def load_histories(_tx: object, ids: Sequence[str]) -> dict[str, list[Event]]:
+            self.asked += ids
+            return {name: histories[name] for name in ids}
+
+        def noted(name: str) -> Any:
+            async def work(_tx: object, *given: Any, **named: Any) -> None:
+                self.done.append((name, *given, *named.values()))
+
+            return work
+
+        def open_cases(opened: list[StoredCase]) -> Any:
+            return lambda tx: noted("open")(tx, list(opened))
+
+        module = "gateway.settlement.held_cases"
+        monkeypatch.setattr(f"{module}.queries.load_histories", load_histories)
+        monkeypatch.setattr(f"{module}.open_cases", open_cases)
+        monkeypatch.setattr(f"{module}.put_case", noted("put"))
+        monkeypatch.setattr(f"{module}.end_case", noted("end"))
+        monkeypatch.setattr(f"{module}.late_queues.go_on", noted("go on"))
+
+
+def decided(before: State, to_state: State, reason: Reason, **detail: Any) -> Any:
+    submission = SimpleNamespace(**vars(SUBMISSION), state=before)
+    decision = SimpleNamespace(
+        submission_id="s1", to_state=to_state, reason=reason, at_ms=50_000, detail=detail
+    )
+    return submission, decision
+
+
+OPEN = a_case(claimed_by="max", claimed_until_ms=70)
+WAITING = a_case(waits_until_ms=90_000)
+AN_APPEAL = a_case(kind=CaseKind.APPEAL, reason="appealed", **ON_APPEAL)
+BY_MODERATOR = Reason.HELD_BY_MODERATOR
+
+
+@pytest.mark.parametrize(
+    ("case", "row", "events", "done"),
+    [
+        (None, decided(State.PENDING, State.HELD, Reason.SCORE_MISMATCH), None, [("open", [a_case()])]),
+        (None, decided(State.PENDING, State.PROMOTED, Reason.VERIFIED), None, []),
+        (OPEN, decided(State.HELD, State.REJECTED, Reason.REJECTED_BY_MODERATOR), None, [("end", OPEN)]),
+        (None, decided(State.PROMOTED, State.REVOKED, Reason.REVOKED_BY_MODERATOR), None, []),
+        (
+            None,
+            decided(State.REJECTED, State.HELD, BY_MODERATOR),
+            [HELD, REJECTED, (MIA, "held", BY_MODERATOR)],
+            [("open", [a_case(reason="held-by-moderator")])],
+        ),
+        (
+            OPEN,
+            decided(State.HELD, State.HELD, Reason.QUESTION_ASKED),
+            [HELD, ASKED],
+            [("put", WAITING)],
+        ),
+        (
+            WAITING,
+            decided(State.HELD, State.HELD, Reason.QUESTION_ANSWERED),
+            [HELD, ASKED, ANSWERED],
+            [("put", a_case()), ("go on", "s1", 90_000, 50_000)],
+        ),
+        (
+            None,
+            decided(State.REJECTED, State.REJECTED, Reason.APPEALED),
+            [HELD, REJECTED, APPEALED],
+            [("open", [AN_APPEAL])],
+        ),
+        (
+            AN_APPEAL,
+            decided(State.REJECTED, State.REJECTED, Reason.APPEAL_DENIED),
+            [HELD, REJECTED, APPEALED, DENIED],
+            [("end", AN_APPEAL)],
+        ),
+        (
+            AN_APPEAL,
+            decided(State.REJECTED, State.REJECTED, Reason.MERGED),
+            [HELD, REJECTED, APPEALED, (MIA, "rejected", Reason.MERGED)],
+            [("put", AN_APPEAL)],
+        ),
+        (
+            a_case(kind=CaseKind.APPROVAL),
+            decided(State.REJECTED, State.REJECTED, Reason.APPEALED),
+            [HELD, REJECTED, APPEALED],
+            [("end", a_case(kind=CaseKind.APPROVAL)), ("open", [AN_APPEAL])],
+        ),
+        (
+            OPEN,
+            decided(State.HELD, State.HELD, Reason.SCORE_MISMATCH),
+            [HELD, HELD],
+            [("end", OPEN), ("open", [a_case()])],
+        ),
+        (
+            None,
+            decided(State.REJECTED, State.HELD, Reason.SCORE_MISMATCH, undoes=2),
+            [HELD, REJECTED, UNDONE],
+            [("open", [a_case()])],
+        ),
+    ],
+)
+async def test_cases_follow_the_decision_of_the_same_transaction(
+    monkeypatch: pytest.MonkeyPatch,
+    case: StoredCase | None,
+    row: Any,
+    events: list[Any] | None,
+    done: list[Any],
+):
+    """Opened, ended, kept by a remark of the same kind; whoever waited for an answer goes on once there is one."""
+    table = Table(monkeypatch, {"s1": told(*events or ())})
+    await keep_cases(None, {"s1": case} if case else {}, [row])  # type: ignore[arg-type]
+    assert (done, [] if events is None else ["s1"]) == (table.done, table.asked)
