@@ -30,8 +30,9 @@ from gateway.ledger.standings.folds import put_standing, read_slot
 from gateway.ledger.standings.rollup_moves import borders_of
 from gateway.ledger.standings.rollup_points import RollupChange, changes_due, note_change
 from gateway.ledger.transaction import Transaction
+from gateway.settlement.decision_records import Decision
 from gateway.settlement.rollups import follow_change
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.settle import settle
 from gateway.shared_records import Standing
 from gateway.steward.archive.refold import refold_board
 from policies.loader import Board

@@ -28,7 +28,8 @@ from gateway.ledger.seals.signing_keys import PublicKeys
 from gateway.ledger.sqlite.store import SqliteLedger
 from gateway.runtime.clock import wall_clock
 from gateway.runtime.settings import Settings, bundled_policies
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import settle
 from gateway.shared_records import Change
 from gateway.steward.seals.sealing import Sealer, seal_key_of
 from policies.loader import Board, load_board

@@ -23,8 +23,9 @@ from gateway.ledger.records import StoredSubmission
 from gateway.ledger.schema import events
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from gateway.settlement.case_history import CaseHistory, reason_without_bans
+from gateway.settlement.decision_records import Decision, SettledDecision
 from gateway.settlement.following import AGAIN_MS, SLICE, Follower
-from gateway.settlement.settle import Decision, SettledDecision, decide_all, fold
+from gateway.settlement.settle import decide_all, fold
 from gateway.shared_records import Change
 from policies.errors import StateConflict
 from policies.loader import Board

@@ -19,10 +19,11 @@ from gateway.ledger.transaction import Operation, Transaction
 from gateway.settlement.batches import entered, move_of
 from gateway.settlement.case_decisions import CaseRequest, decide_theirs
 from gateway.settlement.case_history import UNDOES, without_bans
+from gateway.settlement.decision_records import Decision, SettledDecision
 from gateway.settlement.held_cases import MODERATOR
 from gateway.settlement.labelling import label_undo
 from gateway.settlement.passed_boards import AGAIN_MS, PassedBoards, without_passed
-from gateway.settlement.settle import Decision, SettledDecision, decide, fold
+from gateway.settlement.settle import decide, fold
 from gateway.settlement.undoing import inverse_from
 from gateway.shared_records import Change
 from policies.errors import CaseClaimed, CaseOvertaken, NotTheirs, SeniorNeeded, StateConflict

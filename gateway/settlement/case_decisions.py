@@ -26,18 +26,10 @@ from gateway.settlement.case_history import (
     first_approval,
     without_bans,
 )
+from gateway.settlement.decision_records import Decision, SettledDecision
 from gateway.settlement.held_cases import MODERATOR
 from gateway.settlement.labelling import label_decision
-from gateway.settlement.settle import (
-    Decision,
-    LedgerWrites,
-    Projection,
-    SettledDecision,
-    decide,
-    fold_outcomes,
-    permit,
-    project,
-)
+from gateway.settlement.settle import LedgerWrites, Projection, decide, fold_outcomes, permit, project
 from gateway.shared_records import Change
 from policies.choices import Joins, Operator
 from policies.errors import CaseClaimed, CaseOvertaken, NotTheirs, SeniorNeeded, StateConflict

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from gateway.ledger import queries
 from gateway.ledger.judgement import reveals
@@ -11,10 +11,8 @@ from gateway.ledger.moderation import bans
 from gateway.ledger.moderation.cases import StoredCase, load_cases
 from gateway.ledger.records import StoredSubmission
 from gateway.ledger.transaction import Transaction
+from gateway.settlement.decision_records import Decision
 from policies.vocabulary import Reason, State
-
-if TYPE_CHECKING:
-    from gateway.settlement.settle import Decision
 
 _CONVICTED: Final = frozenset({State.REJECTED, State.REVOKED})
 
@@ -43,7 +41,7 @@ class Facts(NamedTuple):
         unverified, and what that has to be queued for depends on the player's other decisions.
         """
         decided: set[str] = set()
-        convicted, tried, returned = set[str](), set[str](), set[str]()
+        convicted, returned = set[str](), set[str]()
         for count, decision in enumerate(decisions):
             submission = self.submissions.get(decision.submission_id)
             if submission is None:
@@ -53,17 +51,14 @@ class Facts(NamedTuple):
             is_returned = is_sampled and submission.state is not State.PENDING
             convicts = is_conviction(decision.to_state, decision.reason)
             tries = convicts or is_conviction(submission.state, submission.reason)
-            waits = (
-                (is_sampled and player in convicted)
-                or (is_returned and player in tried)
-                or (tries and player in returned)
-            )
+            waits = (is_sampled and player in convicted) or (tries and player in returned)
             if submission.submission_id in decided or waits:
                 return count
             decided.add(submission.submission_id)
-            for players, is_one in ((convicted, convicts), (tried, tries), (returned, is_returned)):
-                if is_one:
-                    players.add(player)
+            if convicts:
+                convicted.add(player)
+            if is_returned:
+                returned.add(player)
         return len(decisions)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from gateway.ledger import queries
 from gateway.ledger.moderation import late_queues
@@ -25,11 +25,9 @@ from gateway.settlement.case_history import (
     open_question,
     standing_event,
 )
+from gateway.settlement.decision_records import Decision
 from policies.errors import CaseClaimed, StateConflict
 from policies.vocabulary import REMARKS, Reason, State
-
-if TYPE_CHECKING:
-    from gateway.settlement.settle import Decision
 
 MODERATOR: Final = "moderator:"
 """Prefix of a moderator as the actor of an event. The account's name follows."""
@@ -47,7 +45,7 @@ def claim_conflict(case: StoredCase | None, decision: Decision) -> StateConflict
     return None
 
 
-DecidedSubmission = tuple[StoredSubmission, "Decision"]
+DecidedSubmission = tuple[StoredSubmission, Decision]
 """A submission as it was before a decision on it, and the decision."""
 
 

@@ -34,9 +34,9 @@ from gateway.ledger.submissions import work as recorded
 from gateway.ledger.transaction import Operation, Query, Transaction
 from gateway.settlement.case_decisions import CaseRequest, answer_as_theirs
 from gateway.settlement.case_history import CaseEvent, CaseHistory, standing_event
+from gateway.settlement.decision_records import Decision
 from gateway.settlement.held_cases import MODERATOR
 from gateway.settlement.labelling import label_from
-from gateway.settlement.settle import Decision
 from policies.decision_codes import DecisionCode, DecisionKind
 from policies.errors import CaseOvertaken, StateConflict
 from policies.loader import Board

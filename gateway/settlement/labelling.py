@@ -25,8 +25,8 @@ from gateway.settlement.case_history import (
     waits_since_ms,
     without_bans,
 )
+from gateway.settlement.decision_records import Decision
 from gateway.settlement.held_cases import MODERATOR
-from gateway.settlement.settle import Decision
 from policies.decision_codes import DecisionCode, DecisionKind
 from policies.moderation import Moderation
 

@@ -21,15 +21,8 @@ from gateway.ledger.submissions import operations as stored
 from gateway.ledger.submissions.operations import VERSION_LIMIT, ServerRequest, SlotVersion
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.runtime.failpoints import Point, reach
-from gateway.settlement.settle import (
-    Decision,
-    LedgerWrites,
-    SettledDecision,
-    decide,
-    fold,
-    receive,
-    trusted,
-)
+from gateway.settlement.decision_records import Decision, SettledDecision, trusted
+from gateway.settlement.settle import LedgerWrites, decide, fold, receive
 from gateway.shared_records import Change
 from policies.choices import Operator
 from policies.errors import ScoregateError, StateConflict

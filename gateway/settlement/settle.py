@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol, TypeVar
+from dataclasses import replace
+from typing import Protocol, TypeVar
 
-import orjson
 from sqlalchemy import bindparam, delete, or_, update
 
 from gateway.ledger import queries
@@ -18,20 +17,20 @@ from gateway.ledger.moderation import bans
 from gateway.ledger.players.late_runs import attribute_appended
 from gateway.ledger.records import NewSubmission, StoredSubmission
 from gateway.ledger.schema import events, outbox, submissions
-from gateway.ledger.standings.folds import CountChange, PlayerChanges, fold_standings
+from gateway.ledger.standings.folds import PlayerChanges, fold_standings
 from gateway.ledger.submissions import work
 from gateway.ledger.submissions.append import rows_of
-from gateway.ledger.transaction import Cells, OneOf, Operation, Query, Transaction
+from gateway.ledger.transaction import OneOf, Operation, Query, Transaction
 from gateway.runtime.failpoints import Point, reach
+from gateway.settlement.decision_records import Decision, SettledDecision, StoredDecision
 from gateway.settlement.facts import Facts, facts_of, is_conviction
 from gateway.settlement.held_cases import claim_conflict, keep_cases
 from gateway.settlement.rollups import by_board, roll_up
-from gateway.shared_records import Change, Standing, StoredBaseline
+from gateway.shared_records import Change, StoredBaseline
 from policies.errors import CaseOvertaken, IndexUnavailable, LedgerUnavailable, StateConflict
 from policies.loader import Board
 from policies.vocabulary import REMARKS, TRANSITIONS, Reason, State
-from validators.baseline import POPULATION, PromotedScore, is_population, population_of
-from validators.judge import RULES_VERSION
+from validators.baseline import POPULATION, is_population, population_of
 
 T = TypeVar("T")
 
@@ -48,92 +47,6 @@ _SET_STATES = Query(
     .where(OneOf(submissions.c.seq, "received"))
     .values(state=bindparam("to_state"), reason=bindparam("to_reason"), lease_until_ms=0)
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """A requested change of state, with the conditions under which it holds.
-
-    `attempt` is the worker's lease, None for everybody else. `newest_event` must still be the submission's
-    newest event, if the decision rests on what somebody saw. `reveal_by_ms` must still be the deadline of its
-    recording, if the decision rests on the recording's absence.
-    """
-
-    submission_id: str
-    to_state: State
-    actor: str
-    reason: Reason
-    at_ms: int
-    from_states: frozenset[State]
-    attempt: int | None = None
-    detail: Mapping[str, Any] = field(default_factory=dict)
-    newest_event: int | None = None
-    reveal_by_ms: int | None = None
-
-
-class SettledDecision(NamedTuple):
-    """A decision in the ledger: the submission before it, its event's number and time, and the new state.
-
-    A remark is an event alone: it changes nothing that is kept beside the log.
-    """
-
-    submission: StoredSubmission
-    seq: int
-    to_state: State
-    at_ms: int
-    reason: Reason
-    is_remark: bool = False
-
-    @property
-    def difference(self) -> int:
-        """Return 1 if the submission counts now, -1 if it no longer counts, 0 if neither changed."""
-        return (self.to_state is State.PROMOTED) - (self.submission.state is State.PROMOTED)
-
-    @property
-    def is_unverified_again(self) -> bool:
-        """Return whether the submission counts unverified, as it did before."""
-        is_new = self.submission.state is State.PENDING
-        return self.to_state is State.PROMOTED and self.reason is Reason.SAMPLED and not is_new
-
-    @property
-    def sampled(self) -> sampling.SampledSubmission:
-        """Return the submission for the queue of rechecks."""
-        submission = self.submission
-        return sampling.SampledSubmission(
-            submission.seq, submission.submission_id, submission.board, submission.player
-        )
-
-    @property
-    def counted(self) -> CountChange:
-        """Return the change for the player's standings."""
-        return CountChange(
-            self.difference,
-            self.submission.submission_id,
-            self.submission.seq,
-            self.submission.achieved_at_ms,
-            self.submission.claim.score,
-            self.submission.claim.stats,
-        )
-
-    @property
-    def scored(self) -> PromotedScore:
-        """Return the score for the baselines."""
-        submission = self.submission
-        return PromotedScore(submission.achieved_at_ms, submission.seq, submission.claim.score)
-
-    def change(self, standings: tuple[Standing, ...], baselines: tuple[StoredBaseline, ...]) -> Change:
-        """Return the change for the index."""
-        submission_id, board, player = (
-            self.submission.submission_id,
-            self.submission.board,
-            self.submission.player,
-        )
-        return Change(self.seq, submission_id, board, player, self.to_state, standings, baselines)
-
-
-def trusted(submission_id: str, server: str, at_ms: int) -> Decision:
-    """Return the decision that promotes a trusted server's write. `server` is the credential's name."""
-    return Decision(submission_id, State.PROMOTED, server, Reason.TRUSTED, at_ms, frozenset({State.PENDING}))
 
 
 class LedgerWrites(Protocol):
@@ -387,44 +300,6 @@ def _forbidden(submission: StoredSubmission, decision: Decision) -> StateConflic
     if to_state not in TRANSITIONS[state]:
         return StateConflict(f"a {state} submission never becomes {to_state}")
     return None
-
-
-class StoredDecision(NamedTuple):
-    """A decision that may be stored, the submission before it, and the number of its event."""
-
-    submission: StoredSubmission
-    decision: Decision
-    seq: int
-
-    @property
-    def is_remark(self) -> bool:
-        """Return whether it is an event alone."""
-        return self.decision.reason in REMARKS
-
-    @property
-    def settled(self) -> SettledDecision:
-        """Return the decision as it is in the ledger."""
-        decision = self.decision
-        of_decision = (self.seq, decision.to_state, decision.at_ms, decision.reason)
-        return SettledDecision(self.submission, *of_decision, self.is_remark)
-
-    @property
-    def subject(self) -> tuple[str, str, str]:
-        """Return the submission, the board and the player, as columns."""
-        return self.submission.submission_id, self.submission.board, self.submission.player
-
-    def event(self, policy: str) -> Cells:
-        """Return the row of the event."""
-        decision = self.decision
-        detail = orjson.dumps(dict(decision.detail)).decode()
-        states = (self.submission.state.value, decision.to_state.value)
-        why = (decision.actor, decision.reason.value, policy, RULES_VERSION, detail)
-        return (self.seq, *self.subject, *states, *why, decision.at_ms)
-
-    def projection(self, staleness_s: float) -> Cells:
-        """Return the row of the outbox that is left until the index shows the change."""
-        due_at_ms = self.decision.at_ms + work.PROJECT_AFTER_MS + int(staleness_s * 1000)
-        return (self.seq, "project", *self.subject, due_at_ms, 0, 0)
 
 
 async def _write_decisions(

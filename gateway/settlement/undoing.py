@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from gateway.ledger.judgement.expiry import UNDO_DAYS, UNDO_MS
 from gateway.settlement.case_history import CaseEvent, CaseHistory, reason_without_bans, without_bans
+from gateway.settlement.decision_records import Decision
 from gateway.settlement.held_cases import MODERATOR
-from gateway.settlement.settle import Decision
 from policies.errors import StateConflict
 from policies.vocabulary import Reason, State
 

@@ -12,7 +12,7 @@ from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import VerificationLease
 from gateway.runtime.clock import Clock
 from gateway.settlement.builds import BuildRegistry
-from gateway.settlement.settle import Decision
+from gateway.settlement.decision_records import Decision
 from policies.loader import Board
 from policies.replaying import BuildStatus
 from policies.vocabulary import Mode, Reason, State

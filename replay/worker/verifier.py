@@ -22,7 +22,8 @@ from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import REVEALS, Event, label_of, logger
 from gateway.runtime.unexpected import FaultPlace, report
 from gateway.settlement.builds import BuildRegistry
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import settle
 from policies.errors import RecordingLost, RecordingsUnavailable, ScoregateError
 from policies.loader import Board, Policies, Simulator
 from policies.replaying import BuildStatus

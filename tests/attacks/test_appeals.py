@@ -17,7 +17,8 @@ from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.submissions import appeals
 from gateway.edge.wire.moderation_decisions import NewDecision
 from gateway.ledger import queries
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import settle
 from policies.decision_codes import DecisionKind
 from policies.loader import Policies
 from policies.moderation import TEMPLATES, Moderation, OwnBoard

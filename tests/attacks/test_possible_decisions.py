@@ -13,7 +13,8 @@ from gateway.edge.wire.moderation_decisions import NewDecision
 from gateway.edge.wire.outcomes import CaseFile
 from gateway.ledger import queries
 from gateway.ledger.moderation.claims import Claimant, claim_case
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import settle
 from policies.decision_codes import CODES, DecisionKind
 from policies.vocabulary import Reason, State
 from tests.attacks.test_appeals import govern

@@ -9,7 +9,8 @@ import pytest
 
 from gateway.edge.moderation import surroundings
 from gateway.ledger.moderation.surroundings import PASSED_OVER
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import settle
 from gateway.shared_records import Change
 from policies.vocabulary import Expected, Finding, Reason, Severity, State
 from tests.attacks.test_moderation import a_held_run

@@ -16,7 +16,8 @@ from gateway.ledger.acts import Act
 from gateway.ledger.moderation.account_rows import ProviderIdentity
 from gateway.ledger.moderation.accounts import add_account
 from gateway.runtime.settings import Settings
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import settle
 from policies.vocabulary import Reason, State
 from tests.browser.audit import faults
 from tests.browser.conftest import PATIENCE_MS

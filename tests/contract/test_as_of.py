@@ -10,8 +10,9 @@ import pytest
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.standings.history import board_as_of, ranks_of
 from gateway.ledger.standings.rollup_history import rollup_as_of
+from gateway.settlement.decision_records import Decision
 from gateway.settlement.joins import set_joined
-from gateway.settlement.settle import Decision, _decide_all, receive
+from gateway.settlement.settle import _decide_all, receive
 from policies.choices import RankKind
 from policies.loader import Board, load_policies
 from policies.opened_board import OpenedBoard

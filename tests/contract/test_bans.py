@@ -19,7 +19,8 @@ from gateway.runtime.settings import Settings
 from gateway.settlement import bans as banning
 from gateway.settlement.banned_players import BannedPlayers
 from gateway.settlement.bans import BanFollower, begin, lift
-from gateway.settlement.settle import Decision, _decide_all, receive
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import _decide_all, receive
 from gateway.steward.ban_keeping import BanKeeper
 from gateway.steward.failures import Failures
 from gateway.steward.seals.sealing import Sealer, seal_key_of

@@ -45,7 +45,8 @@ from gateway.ledger.queries import history_of
 from gateway.ledger.seals.case_audit import check_cases
 from gateway.settlement.case_decisions import CaseRequest, decide_on_case
 from gateway.settlement.case_history import first_approval
-from gateway.settlement.settle import Decision, _decide_all
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import _decide_all
 from gateway.settlement.undoing import inverse_of
 from gateway.shared_records import Change
 from policies.errors import CaseClaimed, CaseForOthers, CaseGone, LedgerTampered, NotTheirs, StateConflict

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gateway.ledger import queries
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import settle
 from policies.vocabulary import Reason, State
 from tests.contract.test_expiry import BOARD
 from tests.contract.test_learning import Nowhere

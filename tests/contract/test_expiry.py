@@ -18,7 +18,8 @@ from gateway.ledger.seals.audit import audit
 from gateway.ledger.seals.signing_keys import PublicKeys
 from gateway.ledger.submissions import work
 from gateway.runtime.settings import Settings
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import settle
 from gateway.shared_records import Change
 from gateway.steward.recordings import expiring
 from gateway.steward.recordings.expiring import DAY_MS, Expirer

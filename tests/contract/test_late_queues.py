@@ -21,7 +21,8 @@ from gateway.ledger.moderation.cases import (
 )
 from gateway.ledger.moderation.late_queues import LateQueue, count_late, late_queues_of
 from gateway.runtime.clock import rfc3339
-from gateway.settlement.settle import Decision, _decide_all
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import _decide_all
 from gateway.steward import target_keeping
 from gateway.steward.target_keeping import TargetKeeper
 from policies.choices import Operator

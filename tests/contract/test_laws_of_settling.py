@@ -19,7 +19,8 @@ from gateway.ledger.moderation import bans
 from gateway.ledger.moderation.bans import Ban
 from gateway.ledger.transaction import Transaction
 from gateway.settlement.case_history import UNDOES
-from gateway.settlement.settle import Decision, _decide_all
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import _decide_all
 from gateway.shared_records import Change
 from policies.choices import Operator
 from policies.errors import StateConflict
@@ -243,3 +244,17 @@ async def test_decisions_at_once_end_as_one_after_another_on_postgresql(
     async with on_postgres(postgres_server, runs) as at_once, on_postgres(postgres_server, runs) as in_turn:
         board = board_of(chance.choice([*Operator]))
         await follow(board, at_once, in_turn, steps, chance.randint(0, 8), banned)
+
+
+@pytest.mark.parametrize("before", ["hold 0", "spare 0", "spare 0, revoke 0", "hold 0, reject 1"])
+@pytest.mark.parametrize("other", ["reject", "revoke", "reinstate", "spare"])
+def test_a_run_that_counts_unverified_again_beside_a_decision_on_another_of_its_player(
+    before: str, other: str
+):
+    """Before it or after it in one call: whether it has to be verified is what it is one after another."""
+    board, runs = board_of(Operator.BEST), [("ada", 2, 0, "b1"), ("ada", 1, 0, "b1")]
+    first = [Step(move[:-2], int(move[-1]), None, None) for move in before.split(", ")]
+    pair = [Step("spare again", 0, None, None), Step(other, 1, None, None)]
+    for steps in (pair, pair[::-1]):
+        twins = in_memory(board, runs), in_memory(board, runs)
+        asyncio.run(follow(board, *twins, first + steps, len(first), []))

@@ -8,7 +8,8 @@ import pytest
 
 from gateway.ledger import index_pages, queries
 from gateway.ledger.ledger import Ledger
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import settle
 from gateway.shared_records import Change, StoredBaseline
 from policies.choices import Operator
 from policies.fields import SortOrder

@@ -29,7 +29,8 @@ from gateway.ledger.seals.proofs import check_proof, prove_life
 from gateway.ledger.seals.signing_keys import PublicKeys
 from gateway.ledger.standings.history import board_as_of
 from gateway.runtime.settings import Settings
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import settle
 from gateway.steward.recordings.expiring import Expirer
 from gateway.steward.seals.sealing import Sealer, seal_key_of
 from policies.errors import LedgerTampered

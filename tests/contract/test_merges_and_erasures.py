@@ -15,9 +15,10 @@ from gateway.ledger.privacy.export import export_player
 from gateway.ledger.seals.audit import audit
 from gateway.ledger.seals.signing_keys import PublicKeys
 from gateway.runtime.settings import Settings
+from gateway.settlement.decision_records import Decision
 from gateway.settlement.erasing import LATE_MS, ask
 from gateway.settlement.merges import MergeFollower, begin, undo
-from gateway.settlement.settle import Decision, _decide_all
+from gateway.settlement.settle import _decide_all
 from gateway.steward.seals.sealing import Sealer, seal_key_of
 from policies.loader import Board
 from policies.vocabulary import Reason, State

@@ -24,7 +24,8 @@ from gateway.ledger.standings.across_boards import (
     standings_in_family,
     standings_on,
 )
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import settle
 from gateway.shared_records import RankRequest
 from gateway.steward import family_boards
 from gateway.steward.family_boards import BoardKeeper

@@ -28,8 +28,9 @@ from gateway.ledger.standings.rollup_history import rollup_as_of
 from gateway.ledger.standings.rollup_points import RollupChange, note_change
 from gateway.ledger.transaction import Transaction
 from gateway.settlement import rollups as settling
+from gateway.settlement.decision_records import Decision
 from gateway.settlement.rollups import note_deletions
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.settle import settle
 from gateway.steward import rollups as keeping
 from gateway.steward.archive import refold, refold_points
 from gateway.steward.archive.refold import refold_board

@@ -11,7 +11,8 @@ import pytest
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.submissions import work
 from gateway.ledger.transaction import Operation, Transaction
-from gateway.settlement.settle import Decision, _decide_all
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import _decide_all
 from gateway.shared_records import Change
 from policies.loader import Board
 from policies.vocabulary import Reason, State

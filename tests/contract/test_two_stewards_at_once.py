@@ -22,7 +22,8 @@ from gateway.ledger.ledger import Ledger
 from gateway.recordings.opening import recordings_of
 from gateway.runtime.lanes import lane_of
 from gateway.runtime.settings import Settings
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import settle
 from gateway.steward.archive import archiving
 from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward

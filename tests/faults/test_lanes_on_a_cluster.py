@@ -21,7 +21,8 @@ from gateway.ledger.boards.lookups import boards_named
 from gateway.ledger.ledger import Ledger
 from gateway.recordings.opening import recordings_of
 from gateway.runtime.settings import Settings
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import settle
 from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
 from gateway.steward.index.check import check

@@ -29,7 +29,8 @@ from hypothesis.stateful import (
 from gateway.index import keys
 from gateway.runtime.failpoints import Point, Unforeseen, action_of, arm, disarm
 from gateway.runtime.settings import Settings
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import settle
 from policies.vocabulary import REMARKS, TRANSITIONS, Reason, State
 from replay.simulators.sandbox import Sandbox
 from tests.support import boards

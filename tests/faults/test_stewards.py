@@ -19,7 +19,8 @@ from gateway.ledger.seals.signing_keys import PublicKeys
 from gateway.ledger.transaction import Transaction
 from gateway.runtime.lanes import LANES
 from gateway.runtime.settings import load_settings
-from gateway.settlement.settle import SettledDecision, decide, fold, receive, trusted
+from gateway.settlement.decision_records import SettledDecision, trusted
+from gateway.settlement.settle import decide, fold, receive
 from gateway.steward.leases import LEASE_NAMES, DutyLease
 from gateway.steward.seals.sealing import seal_key_of
 from gateway.wiring import open_ledger

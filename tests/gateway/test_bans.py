@@ -18,7 +18,8 @@ from gateway.ledger.moderation import bans
 from gateway.settlement import bans as banning
 from gateway.settlement.case_decisions import has_stake
 from gateway.settlement.case_history import appeal_until_ms, message_to_player
-from gateway.settlement.settle import Decision, _decide_all, receive
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import _decide_all, receive
 from gateway.shared_records import Change
 from policies.errors import StateConflict
 from policies.loader import Board

@@ -15,8 +15,8 @@ from gateway.ledger.moderation import bans
 from gateway.ledger.moderation.batches import Batch, BatchState
 from gateway.settlement import bans as banning
 from gateway.settlement.case_decisions import CaseRequest, DecidedCase, decide_on_case, permitted_decisions
+from gateway.settlement.decision_records import Decision
 from gateway.settlement.joins import set_joined
-from gateway.settlement.settle import Decision
 from gateway.settlement.undoing import inverse_of
 from policies.choices import Joins
 from policies.decision_codes import DecisionKind

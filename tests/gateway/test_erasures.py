@@ -31,10 +31,11 @@ from gateway.ledger.seals.signing_keys import PublicKeys
 from gateway.runtime.settings import Settings
 from gateway.settlement import erasing
 from gateway.settlement.bans import begin
+from gateway.settlement.decision_records import Decision
 from gateway.settlement.erasing import GRACE_MS, LATE_MS, Eraser, ask, take_back
 from gateway.settlement.merges import MERGES_LIMIT, undo
 from gateway.settlement.merges import begin as merge
-from gateway.settlement.settle import Decision, _decide_all
+from gateway.settlement.settle import _decide_all
 from gateway.steward.seals.sealing import Sealer, seal_key_of
 from policies.errors import LedgerTampered, StateConflict
 from policies.vocabulary import Reason, State

@@ -21,6 +21,7 @@ from gateway.ledger.moderation.surroundings import DECISIONS, surroundings
 from gateway.ledger.moderation.waiting_cases import waiting_cases
 from gateway.ledger.seals.case_audit import check_cases
 from gateway.settlement.case_decisions import CaseRequest, DecidedCase, decide_on_case
+from gateway.settlement.decision_records import Decision
 from gateway.settlement.known_answers import (
     LAPSED_MS,
     LATE_MS,
@@ -33,7 +34,7 @@ from gateway.settlement.known_answers import (
     permitted_answers,
 )
 from gateway.settlement.label_audit import check_labels
-from gateway.settlement.settle import Decision, _decide_all
+from gateway.settlement.settle import _decide_all
 from gateway.settlement.undoing import inverse_of
 from gateway.steward.check_keeping import CheckKeeper
 from policies.choices import Operator

@@ -11,8 +11,9 @@ import pytest
 from gateway.ledger import queries
 from gateway.ledger.ledger import Ledger
 from gateway.settlement.case_decisions import CaseRequest, DecidedCase, decide_on_case, settle_case
+from gateway.settlement.decision_records import Decision
 from gateway.settlement.label_audit import check_labels
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.settle import settle
 from gateway.settlement.undoing import inverse_of
 from policies.choices import Operator
 from policies.errors import LedgerTampered

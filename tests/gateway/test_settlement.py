@@ -21,8 +21,9 @@ from gateway.ledger.sqlite.store import SqliteLedger
 from gateway.ledger.sqlite.transaction import drive
 from gateway.ledger.submissions import work
 from gateway.ledger.submissions.work import PROJECT_AFTER_MS
+from gateway.settlement.decision_records import Decision
 from gateway.settlement.joins import PROJECTIONS, show_joined
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.settle import settle
 from gateway.shared_records import Change
 from policies.choices import Operator
 from policies.errors import IndexUnavailable, LedgerUnavailable, StateConflict

@@ -13,7 +13,8 @@ from gateway.ledger.judgement.expiry import UNDO_MS
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.seals.audit import audit
 from gateway.ledger.seals.signing_keys import PublicKeys
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import settle
 from gateway.settlement.undoing import inverse_of
 from gateway.shared_records import Change
 from policies.choices import Operator

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gateway.settlement.settle import Decision
+from gateway.settlement.decision_records import Decision
 from policies.loader import Policies
 from replay.simulators import SimulationOutcome, SimulationRequest
 from replay.worker import audit, verifier

@@ -14,7 +14,8 @@ from gateway.ledger import queries
 from gateway.ledger.judgement import audits, board_history, promotion_impact
 from gateway.ledger.judgement.bands import BandedRecording
 from gateway.ledger.submissions import work
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import settle
 from policies.errors import StateConflict
 from policies.loader import Policies
 from policies.vocabulary import Reason, State

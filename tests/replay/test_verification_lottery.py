@@ -16,7 +16,8 @@ from gateway.ledger import queries
 from gateway.ledger.judgement import promotion_impact, sampling
 from gateway.ledger.submissions import work
 from gateway.ledger.transaction import Operation
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import settle
 from gateway.steward.audits.top_check import TopCheck
 from policies.errors import PolicyError
 from policies.explanation import explanation

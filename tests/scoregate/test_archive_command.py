@@ -18,7 +18,8 @@ from gateway.ledger import queries
 from gateway.ledger.ledger import Ledger
 from gateway.runtime.clock import rfc3339, wall_clock
 from gateway.runtime.settings import Settings
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import settle
 from gateway.wiring import load_policies, open_ledger
 from policies.choices import WindowKind
 from policies.errors import ArchiveRefused

@@ -16,7 +16,8 @@ from gateway.ledger.boards.board_opening import open_boards
 from gateway.ledger.derived.folded_rules import BegunFold, end_fold, noted_rules
 from gateway.runtime.lanes import lane_of
 from gateway.runtime.settings import Settings
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import settle
 from gateway.wiring import load_policies, open_index, open_ledger
 from policies import loader
 from policies.errors import IndexUnavailable, LedgerUnavailable, RebuildRefused, SettingsError

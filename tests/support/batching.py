@@ -11,7 +11,8 @@ from gateway.ledger.moderation.batch_items import FIRST, BatchItem
 from gateway.ledger.moderation.batches import Batch, BatchState
 from gateway.settlement.batch_steps import BatchSteps
 from gateway.settlement.batches import MOVES, apply, begin, reverse
-from gateway.settlement.settle import Decision, _decide_all, receive
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import _decide_all, receive
 from policies.decision_codes import DecisionKind
 from policies.loader import Board
 from policies.vocabulary import Claim, Reason, State

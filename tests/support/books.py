@@ -19,6 +19,7 @@ from gateway.ledger.sqlite.transaction import SqliteTransaction, drive
 from gateway.ledger.sqlite.writer import SqliteWriter
 from gateway.ledger.submissions.operations import ServerRequest
 from gateway.ledger.transaction import Operation
+from gateway.settlement.decision_records import Decision
 from gateway.settlement.server_operations import (
     OperationsRefused,
     PerformedOperation,
@@ -26,7 +27,7 @@ from gateway.settlement.server_operations import (
     ServerOperation,
     perform_all,
 )
-from gateway.settlement.settle import Decision, _decide_all
+from gateway.settlement.settle import _decide_all
 from gateway.shared_records import Change
 from policies.choices import Operator
 from policies.fields import SortOrder

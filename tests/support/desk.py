@@ -20,8 +20,9 @@ from gateway.ledger.moderation.accounts import account_of, add_account
 from gateway.ledger.moderation.checks import labels_behind
 from gateway.ledger.moderation.invitations import Invitation
 from gateway.ledger.records import NewSubmission
+from gateway.settlement.decision_records import Decision
 from gateway.settlement.known_answers import CONSUMER, draw_checks
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.settle import settle
 from policies.vocabulary import Claim, Expected, Finding, Reason, Severity, State
 from tests.support.harness import Harness
 from validators.judge import Judgement

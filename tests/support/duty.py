@@ -20,7 +20,8 @@ from gateway.ledger.schema import baselines
 from gateway.ledger.transaction import Query
 from gateway.runtime.lanes import lane_of
 from gateway.runtime.settings import Settings
-from gateway.settlement.settle import Decision, _decide_all, settle
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import _decide_all, settle
 from gateway.shared_records import Change
 from gateway.steward.dispatch import QUEUE_NAME
 from gateway.steward.duties import Steward

@@ -13,7 +13,8 @@ from typing import Any
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.seals.signing_keys import PublicKeys
 from gateway.runtime.settings import Settings
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import settle
 from gateway.shared_records import Change
 from gateway.steward.seals.sealing import Sealer, seal_key_of
 from policies.loader import Board

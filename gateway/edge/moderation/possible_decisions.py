@@ -12,9 +12,9 @@ from gateway.edge.wire.moderation_decisions import PossibleDecision
 from gateway.ledger.reads import ReadKind
 from gateway.settlement.case_decisions import SECOND_APPROVAL, CaseRequest, permitted_decisions
 from gateway.settlement.case_history import CaseHistory, first_approval, has_open_appeal, without_bans
+from gateway.settlement.decision_records import Decision
 from gateway.settlement.held_cases import MODERATOR
 from gateway.settlement.known_answers import permitted_answers
-from gateway.settlement.settle import Decision
 from gateway.settlement.undoing import inverse_of
 from policies.decision_codes import QUESTION, DecisionKind
 from policies.errors import CaseClaimed, NotTheirs, SeniorNeeded, StateConflict

@@ -27,7 +27,8 @@ from gateway.settlement.case_history import (
     newest_appeal,
     open_question,
 )
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import settle
 from policies.errors import StateConflict
 from policies.loader import Board
 from policies.vocabulary import Reason

@@ -13,7 +13,8 @@ from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import OutboxRow
 from gateway.runtime.clock import Clock
 from gateway.runtime.telemetry import REVEALS, Event, label_of, logger
-from gateway.settlement.settle import Decision, Projection, settle
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import Projection, settle
 from gateway.shared_records import Change
 from policies.vocabulary import Reason, State
 

@@ -19,7 +19,8 @@ from gateway.ledger.derived import webhooks
 from gateway.ledger.derived.webhooks import Delivery, DeliveryState, Webhook
 from gateway.ledger.ledger import Ledger
 from gateway.runtime.settings import Settings
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import settle
 from gateway.wiring import load_policies, open_index, open_ledger
 from policies.loader import Board, Policies
 from policies.vocabulary import Reason, State

@@ -24,8 +24,9 @@ from gateway.ledger.derived.folded_rules import BegunFold, RuleInForce, end_fold
 from gateway.ledger.players.joins import JoinChange
 from gateway.ledger.reads import ReadKind
 from gateway.runtime.lanes import lane_of
+from gateway.settlement.decision_records import Decision
 from gateway.settlement.joins import set_joined, show_joined
-from gateway.settlement.settle import Decision, _decide_all, project, settle
+from gateway.settlement.settle import _decide_all, project, settle
 from gateway.steward.index.rebuild import Rebuilder
 from policies.loader import Policies
 from policies.vocabulary import Reason, State

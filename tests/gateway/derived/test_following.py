@@ -23,7 +23,8 @@ from gateway.ledger.boards.board_opening import open_boards
 from gateway.ledger.boards.board_rows import FamilyTerms
 from gateway.ledger.derived import lane_positions, log
 from gateway.runtime.lanes import LANES, lane_of
-from gateway.settlement.settle import Decision, _decide_all, project
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import _decide_all, project
 from policies.loader import Board, Policies
 from policies.opened_board import OpenedBoard
 from policies.vocabulary import Reason, State

@@ -23,7 +23,8 @@ from gateway.ledger.derived.webhooks import DeliveryState, Webhook
 from gateway.ledger.ledger import Ledger
 from gateway.runtime.lanes import lane_of
 from gateway.runtime.settings import Settings
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import settle
 from gateway.wiring import catalogue_of, open_index, open_ledger
 from policies.opened_board import OpenedBoard
 from policies.vocabulary import Reason, State

@@ -19,7 +19,8 @@ from gateway.edge.problems import Problem
 from gateway.edge.submissions.submit import _history, _submission
 from gateway.edge.submissions.submitted_recording import OPEN_RECORDING_BYTES
 from gateway.runtime.clock import parse_rfc3339
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import settle
 from policies.choices import Operator
 from policies.errors import SettingsError
 from policies.fields import SortOrder

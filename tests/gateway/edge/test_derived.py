@@ -6,7 +6,8 @@ import pytest
 
 from gateway.derived.derivations import Derivations
 from gateway.ledger import queries
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import settle
 from policies.vocabulary import Reason, State
 from tests.support.derived import catch_up
 from tests.support.harness import Harness

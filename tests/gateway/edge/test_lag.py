@@ -15,7 +15,8 @@ from gateway.edge.health.lag import Lag
 from gateway.ledger.schema import outbox
 from gateway.ledger.submissions.work import PROJECT_AFTER_MS
 from gateway.ledger.transaction import Query, Transaction
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import settle
 from gateway.shared_records import Change
 from policies.errors import IndexUnavailable
 from policies.loader import Policies

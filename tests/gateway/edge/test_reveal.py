@@ -25,7 +25,8 @@ from gateway.runtime import failpoints
 from gateway.runtime.disk import DiskFloor
 from gateway.runtime.failpoints import Point
 from gateway.runtime.settings import Settings
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import settle
 from gateway.steward.recordings.reveals import OUTAGE_MS, Deadlines
 from policies.errors import PolicyError
 from policies.vocabulary import Reason, State

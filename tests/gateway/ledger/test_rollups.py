@@ -25,8 +25,9 @@ from gateway.ledger.standings.ranks import RankedWindow
 from gateway.ledger.standings.rollup_moves import borders_of
 from gateway.ledger.standings.rollup_points import RollupChange, changes_due, note_change
 from gateway.ledger.transaction import Transaction
+from gateway.settlement.decision_records import Decision
 from gateway.settlement.rollups import follow_change, note_deletions
-from gateway.settlement.settle import Decision, _decide_all, receive
+from gateway.settlement.settle import _decide_all, receive
 from gateway.shared_records import Change
 from gateway.steward import rollups as rollup_keeping
 from gateway.steward.archive import refold_points

@@ -16,7 +16,8 @@ from gateway.ledger.schema import board_duties, progress
 from gateway.ledger.standings import anchors
 from gateway.ledger.transaction import Query, Transaction
 from gateway.runtime.settings import Settings
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import settle
 from gateway.steward import agenda, ledger_duties
 from gateway.steward.agenda import Agenda
 from gateway.steward.audits.top_check import TopCheck

@@ -31,7 +31,8 @@ from gateway.recordings.opening import recordings_of
 from gateway.runtime.lanes import lane_of
 from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import Event
-from gateway.settlement.settle import Decision, _decide_all, project
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import _decide_all, project
 from gateway.shared_records import Change
 from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward

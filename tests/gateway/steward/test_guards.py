@@ -9,7 +9,8 @@ import pytest
 
 from gateway.index import keys
 from gateway.ledger import index_pages
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import settle
 from gateway.steward.index import rebuild as rebuilding
 from gateway.steward.index import reconcile
 from gateway.steward.index.rebuild import SETTLED_MS, Rebuilder

@@ -20,7 +20,8 @@ from gateway.ledger.judgement.sampling import SampledSubmission
 from gateway.ledger.records import OutboxRow
 from gateway.ledger.submissions import work
 from gateway.ledger.transaction import Query, Transaction
-from gateway.settlement.settle import Decision, settle
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import settle
 from gateway.steward.dispatch import (
     AGEING_MS,
     MOST_OVERTAKEN_MS,

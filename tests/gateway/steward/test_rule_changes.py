@@ -21,7 +21,8 @@ from gateway.ledger.derived.folded_rules import (
     noted_rules,
 )
 from gateway.ledger.transaction import Operation
-from gateway.settlement.settle import Decision, _decide_all, receive
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import _decide_all, receive
 from gateway.steward import rule_changes
 from gateway.steward.archive import refold as refolding
 from gateway.steward.archive.refold import refold_board
