@@ -26,9 +26,9 @@ from gateway.ledger.boards.board_rows import FamilyTerms
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.sqlite.store import SqliteLedger
 from gateway.ledger.standings.anchors import respace, spacing_of, tend_anchors
-from gateway.ledger.standings.folds import put_standing, read_slot
 from gateway.ledger.standings.rollup_moves import borders_of
 from gateway.ledger.standings.rollup_points import RollupChange, changes_due, note_change
+from gateway.ledger.standings.slots import put_standing, read_slot
 from gateway.ledger.transaction import Transaction
 from gateway.settlement.decision_records import Decision
 from gateway.settlement.rollups import follow_change

@@ -10,7 +10,7 @@ import orjson
 
 from gateway.ledger.judgement import sampling
 from gateway.ledger.records import StoredSubmission
-from gateway.ledger.standings.folds import CountChange
+from gateway.ledger.standings.counting import CountChange
 from gateway.ledger.submissions import work
 from gateway.ledger.transaction import Cells
 from gateway.shared_records import Change, Standing, StoredBaseline

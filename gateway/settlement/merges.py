@@ -29,7 +29,8 @@ from gateway.ledger.privacy import erasures
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.records import StoredSubmission
 from gateway.ledger.schema import events, outbox
-from gateway.ledger.standings.folds import CountChange, PlayerChanges, fold_standings
+from gateway.ledger.standings.counting import CountChange
+from gateway.ledger.standings.folds import PlayerChanges, fold_standings
 from gateway.ledger.submissions.work import PROJECT_AFTER_MS
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from gateway.settlement.following import AGAIN_MS, SLICE, Follower

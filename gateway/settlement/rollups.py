@@ -15,7 +15,7 @@ from sqlalchemy import insert
 from gateway.ledger import queries
 from gateway.ledger.archive.windows import mark_windows
 from gateway.ledger.schema import events, outbox
-from gateway.ledger.standings.folds import StandingFold, fold_anew, fold_rollup
+from gateway.ledger.standings.folds import fold_anew, fold_rollup
 from gateway.ledger.standings.rollup_borders import (
     Borders,
     PointsOfPercentiles,
@@ -29,6 +29,7 @@ from gateway.ledger.standings.rollup_points import (
     players_to_follow,
 )
 from gateway.ledger.standings.rollups import ShareChange, is_deleted, rollup_of, windows_of
+from gateway.ledger.standings.slots import StandingFold
 from gateway.ledger.submissions.work import PROJECT_AFTER_MS
 from gateway.ledger.transaction import Operation, Query, Transaction
 from gateway.shared_records import Change, Standing

@@ -139,7 +139,7 @@ MEANT = {
     "standings.rollups._POINTS": ("sort", OF_ONE),
     **{f"standings.rollups._shares[{take},{order}]": ("sort", OF_ONE)
        for take in ("sum", "best", "count") for order in ("ascending", "descending")},
-    **{f"standings.folds._counting[{operator},{order}]": ("sort", OF_ONE)
+    **{f"standings.counting._counting[{operator},{order}]": ("sort", OF_ONE)
        for operator in ("best", "sum", "count") for order in ("ascending", "descending")},
 }  # fmt: skip
 """What may be said against a plan, and why it is meant."""

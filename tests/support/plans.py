@@ -26,7 +26,7 @@ import replay
 import scoregate
 from gateway.ledger.definition import create_schema
 from gateway.ledger.schema import metadata
-from gateway.ledger.standings import folds, rollups
+from gateway.ledger.standings import counting, rollups
 from gateway.ledger.transaction import Query
 from policies.choices import Operator
 from policies.fields import SortOrder
@@ -59,7 +59,7 @@ COARSE: Final = frozenset(DISTINCT) - {"player", "address"}
 """Columns whose values are each on thousands of rows: a search by them alone, even by several, is a scan."""
 
 MADE_BY_FUNCTIONS: Final = {
-    "gateway.ledger.standings.folds._counting",
+    "gateway.ledger.standings.counting._counting",
     "gateway.ledger.standings.rollups._shares",
 }
 """Functions that make a statement for each of their arguments, all of which are planned."""
@@ -86,8 +86,8 @@ def statements() -> dict[str, Query]:
                 found.setdefault(id(query), (f"{module.__name__}.{name}{key}", query))
     named = dict(found.values())
     for operator, order in product(Operator, SortOrder):
-        named[f"gateway.ledger.standings.folds._counting[{operator.value},{order.value}]"] = folds._counting(
-            operator, order
+        named[f"gateway.ledger.standings.counting._counting[{operator.value},{order.value}]"] = (
+            counting._counting(operator, order)
         )
     for take in (RollupTake.SUM, RollupTake.BEST, RollupTake.COUNT):
         for order in SortOrder:

@@ -11,8 +11,8 @@ from gateway.ledger.index_pages import fetch_listed, is_listed
 from gateway.ledger.judgement.promotion_impact import is_changed_by, place_with, reached_with, rests_on
 from gateway.ledger.records import StoredRecording, StoredSubmission
 from gateway.ledger.schema import events, is_in, players, recordings, submissions
-from gateway.ledger.standings.folds import read_slot
 from gateway.ledger.standings.ranks import RankedWindow
+from gateway.ledger.standings.slots import read_slot
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.ranking import Ranking
 from policies.vocabulary import State

@@ -10,7 +10,8 @@ from sqlalchemy import bindparam, select
 from gateway.ledger.queries import replay_findings, submissions_listed
 from gateway.ledger.records import StoredSubmission
 from gateway.ledger.schema import is_in, standings, submissions
-from gateway.ledger.standings.folds import CountChange, SlotContent, read_slot, with_one_more
+from gateway.ledger.standings.counting import CountChange, with_one_more
+from gateway.ledger.standings.slots import SlotContent, read_slot
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.choices import Operator
 from policies.fields import SortOrder

@@ -8,8 +8,10 @@ from sqlalchemy import bindparam, func, select, text
 
 from gateway.ledger.players.joins import was_joined
 from gateway.ledger.schema import BANNED, submissions
-from gateway.ledger.standings.folds import name_of, reached_by, read_slot, standing_at
+from gateway.ledger.standings.counting import reached_by
+from gateway.ledger.standings.folds import name_of, standing_at
 from gateway.ledger.standings.reached import within_limits
+from gateway.ledger.standings.slots import read_slot
 from gateway.ledger.transaction import Operation, Query, Transaction
 from gateway.shared_records import Standing
 from policies.choices import Joins, Operator, WindowKind

@@ -8,10 +8,11 @@ from typing import Final, NamedTuple
 
 from gateway.ledger.standings.across_boards import banned_boards
 from gateway.ledger.standings.banned_folds import standing_without_bans
-from gateway.ledger.standings.folds import name_of, read_slot, standing_at
+from gateway.ledger.standings.folds import name_of, standing_at
 from gateway.ledger.standings.ranks import RankedWindow
 from gateway.ledger.standings.reached import within_limits
 from gateway.ledger.standings.rollups import fold_shares, is_deleted, rollup_of
+from gateway.ledger.standings.slots import read_slot
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.shared_records import WHOLE_SHARE, Standing
 from policies.ranking import BoardPlace, Ranking, ReachedScore

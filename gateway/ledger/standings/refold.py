@@ -10,7 +10,8 @@ from sqlalchemy import bindparam, select
 from gateway.ledger.index_pages import names_of, standings_of
 from gateway.ledger.queries import newest_seq
 from gateway.ledger.schema import is_in, submissions
-from gateway.ledger.standings.folds import put_standing, read_slot, standing_in
+from gateway.ledger.standings.folds import standing_in
+from gateway.ledger.standings.slots import put_standing, read_slot
 from gateway.ledger.transaction import Operation, Query, Transaction
 from policies.ranking import Ranking
 from policies.vocabulary import State

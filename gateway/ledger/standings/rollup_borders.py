@@ -22,7 +22,6 @@ from sqlalchemy import and_, bindparam, literal_column, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 
 from gateway.ledger.schema import Text, rollup_borders, rollup_points, standings
-from gateway.ledger.standings.folds import StandingFold
 from gateway.ledger.standings.ranks import FIRST, RankedWindow, bind, bound, in_window, place_of
 from gateway.ledger.standings.rollup_points import (
     MOVES,
@@ -36,6 +35,7 @@ from gateway.ledger.standings.rollup_points import (
     points_of,
 )
 from gateway.ledger.standings.rollups import is_deleted
+from gateway.ledger.standings.slots import StandingFold
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
 from gateway.shared_records import position_at
 from policies.ranking import BoardPlace, Ranking

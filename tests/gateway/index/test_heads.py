@@ -17,8 +17,8 @@ from gateway.index.connection import connect
 from gateway.index.windows.heads import Heads
 from gateway.ledger.sqlite.transaction import SqliteTransaction, drive
 from gateway.ledger.standings.beyond_head import standings_behind
-from gateway.ledger.standings.folds import put_standing, read_slot
 from gateway.ledger.standings.ranks import FIRST
+from gateway.ledger.standings.slots import put_standing, read_slot
 from gateway.shared_records import Standing
 from gateway.steward.index.exact_ranks import HeadKeeper
 from policies import model

@@ -18,7 +18,7 @@ from gateway.index.shards import ShardedIndex
 from gateway.index.windows.exact_distribution import ExactDistributions
 from gateway.ledger.sqlite.transaction import SqliteTransaction, drive
 from gateway.ledger.standings.distribution import distribution_of
-from gateway.ledger.standings.folds import put_standing, read_slot
+from gateway.ledger.standings.slots import put_standing, read_slot
 from gateway.shared_records import ScoreDistribution, Standing, position_at
 from policies.errors import IndexNotWhole
 from policies.fields import SortOrder

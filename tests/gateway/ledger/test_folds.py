@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.ledger.sqlite.transaction import drive
-from gateway.ledger.standings import folds, reached
-from gateway.ledger.standings.folds import CountChange, read_slot, standing_in, with_one_more
+from gateway.ledger.standings import counting, folds, reached
+from gateway.ledger.standings.counting import CountChange, with_one_more
+from gateway.ledger.standings.folds import standing_in
+from gateway.ledger.standings.slots import read_slot
 from gateway.settlement.settle import receive
 from policies.choices import Operator, TieBreak, WindowKind
 from policies.fields import SortOrder
@@ -137,13 +139,13 @@ def test_a_promotion_does_not_read_the_history(monkeypatch: pytest.MonkeyPatch):
         received(books, number, number % 2)
     books.decide("run-0", State.PROMOTED)
     asked: list[Any] = []
-    fold_anew = folds._reached
+    fold_anew = folds.fold_reached
 
     async def told(*arguments: Any) -> Any:
         asked.append(arguments)
         return await fold_anew(*arguments)
 
-    monkeypatch.setattr(folds, "_reached", told)
+    monkeypatch.setattr(folds, "fold_reached", told)
     for number in (1, 2, 3):
         books.decide(f"run-{number}", State.PROMOTED)
     assert [] == asked
@@ -166,7 +168,7 @@ def test_another_rule_folds_anew():
 def test_a_sum_that_was_held_to_the_limit_is_folded_anew(monkeypatch: pytest.MonkeyPatch):
     """A sum at the limit says nothing of what was cut off, so it is no ground to add to."""
     near = 2**44 - 1  # the true limit is eight thousand runs away
-    for module in (folds, reached):
+    for module in (counting, reached):
         monkeypatch.setattr(module, "SCORE_LIMIT", near)
     with tempfile.TemporaryDirectory() as folder:
         limit = 2**40

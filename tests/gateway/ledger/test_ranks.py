@@ -16,9 +16,9 @@ from gateway.ledger.sqlite.transaction import SqliteTransaction, drive
 from gateway.ledger.standings import across_boards, anchors
 from gateway.ledger.standings.across_boards import ranks_in_small_windows, ranks_of
 from gateway.ledger.standings.anchors import respace, spacing_of, tend_anchors
-from gateway.ledger.standings.folds import put_standing, read_slot
 from gateway.ledger.standings.noted_moves import drop_anchors
 from gateway.ledger.standings.ranks import Slice, around_of, before_of, behind_of, just_behind, page_of
+from gateway.ledger.standings.slots import put_standing, read_slot
 from gateway.ledger.transaction import Transaction
 from gateway.shared_records import RankRequest, Standing
 from gateway.steward.index.anchoring import Anchoring
