@@ -14,6 +14,7 @@ from policies.errors import SettingsError
 from scoregate.commands.common import error_console, fail, showing_progress
 
 if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from scoregate_client import SyncServerClient
 
     from scoregate.imports.imported_score import ImportedScore
@@ -62,34 +63,39 @@ def import_scores(
 
     Status 1 if a row is refused.
     """
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from scoregate_client import ScoregateError, SyncServerClient
 
     from scoregate.imports.csv_rows import Columns
-    from scoregate.signing_keys import read_key_file
 
     if not re.fullmatch(r"[A-Za-z0-9._-]+", board):  # it is part of the names of files
         raise SettingsError(f"--board: expected the name of a board, not {board!r}")
     if not url.startswith(("http://", "https://")):
         raise SettingsError(f"--url: expected an address such as http://localhost:8080, not {url!r}")
     url = url.rstrip("/")
-    private = read_key_file(key_file).key
-    if not isinstance(private, Ed25519PrivateKey):
-        raise SettingsError(f"{key_file}: expected the private key of a server (Ed25519, PEM)")
     columns = Columns(player_column, score_column, time_column)
     try:
-        if str(source).startswith(("redis://", "rediss://", "unix://")):
-            opened = _redis(str(source), key, member_prefix, board, url)
-        else:
-            opened = _file(Path(source), from_, columns)
-        what: list[str | bytes] = [url, board, *map(str, columns), opened.identity]
-        with SyncServerClient(url, key_id, private) as server:
+        with SyncServerClient(url, key_id, _private_key(key_file)) as server:
+            if source.startswith(("redis://", "rediss://", "unix://")):
+                opened = _redis(source, key, member_prefix, board, url)
+            else:
+                opened = _file(Path(source), from_, columns)
             if dry_run:
                 _check(server, board, opened)
             else:
-                _import(server, board, opened, what)
+                _import(server, board, opened, [url, board, *map(str, columns), opened.identity])
     except ScoregateError as error:
         fail(f"{str(error).removesuffix('.')}; once that is mended, the same command goes on", status=1)
+
+
+def _private_key(path: Path) -> Ed25519PrivateKey:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from scoregate.signing_keys import read_key_file
+
+    private = read_key_file(path).key
+    if not isinstance(private, Ed25519PrivateKey):
+        raise SettingsError(f"{path}: expected the private key of a server (Ed25519, PEM)")
+    return private
 
 
 def _file(path: Path, from_: ImportFormat, columns: Any) -> ImportSource:
