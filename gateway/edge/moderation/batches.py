@@ -269,7 +269,7 @@ def _content(batch: Batch) -> tuple[object, ...]:
 def batch_shown(batch: Batch) -> BatchShown:
     """Return a batch as an answer."""
     preview, detail = batch.preview, batch.detail
-    is_kept = batch.state in (BatchState.PREVIEWED, BatchState.REFUSED) and batch.due_at_ms is not None
+    is_kept = batch.state in (BatchState.PREVIEWED, BatchState.REFUSED)
     return BatchShown(
         batch=batch.batch_id,
         state=batch.state.value,
