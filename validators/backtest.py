@@ -179,8 +179,7 @@ class Backtest:
     def _weighed_again(self, findings: Sequence[Finding]) -> Iterator[Finding]:
         """Yield the replay's findings of then under today's modes; recordings are not examined again."""
         for finding in findings:
-            if finding.validator in type(self._policy.validators).model_fields:
-                yield from weighed(finding.validator, [finding], self._policy, digest=self._digest)
+            yield from weighed(finding.validator, [finding], self._policy, digest=self._digest)
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from policies.judging import Modes
 from policies.replaying import Build, Replay
 from policies.vocabulary import Expected, Finding, Mode, Reason, Severity, State, Verdict, VerdictKind
 from tests.support.submissions import a_policy, a_submission
+from validators import backtest_summary
 from validators.backtest import Backtest, CaseOutcome, HistoricalEvent, Proportion
 from validators.backtest_summary import BacktestSummary
 from validators.baseline import PromotedScore
@@ -321,6 +322,8 @@ def test_the_last_decision_of_a_moderator_is_the_label():
     assert [False, True, None] == [case.is_cheat for case in log.report.cases]
     log.decided(caught, State.REJECTED, State.REJECTED)
     assert [False, True, None] == [case.is_cheat for case in log.report.cases]
+    log.decided(left, State.REVOKED, State.REVOKED)
+    assert [False, True, None] == [case.is_cheat for case in log.report.cases]
     log.decided(freed, State.PROMOTED, State.HELD)
     assert [None, True, None] == [case.is_cheat for case in log.report.cases]
 
@@ -381,3 +384,56 @@ def test_only_the_finding_of_refusals_tells_how_many_there_were():
         log.replayed(log.received(findings=findings), State.PROMOTED)
         [case] = log.report.cases
         assert values == [each.value for each in case.now.findings]
+
+
+def test_a_case_names_its_run_and_its_board():
+    """Where a backtest of many boards lists what changes, each is found again; a build that is gone holds nothing back."""
+    log = Log(builds={"b2": Build(simulator="game.wasm")})
+    log.promoted(score=700)
+    [case] = log.report.cases
+    assert ("r1", "p1", 700, "test") == (case.submission_id, case.player, case.score, case.board)
+    assert CaseOutcome.PROMOTED is case.now.outcome
+
+
+def test_a_summary_is_the_sum_of_its_boards(monkeypatch: pytest.MonkeyPatch):
+    """Every count of each board, from the first case to the last; of what changes only the first are kept."""
+    monkeypatch.setattr(backtest_summary, "CHANGES_KEPT", 4)
+    loose = Log(velocity={"points_per_second": 1_000.0}, validators=Modes(anomaly=Mode.OFF))
+    loose.received(State.REJECTED, Reason.VELOCITY_POINTS, [FAST], score=4_000, elapsed_s=30)
+    summary, mixed = BacktestSummary(), a_mixed_log()
+    assert (1.0, None, 0) == (summary.days, summary.first_at_ms, summary.last_at_ms)
+    for report in (mixed.report, loose.report, mixed.report):
+        summary.take(report)
+    assert (3, 9, 1, 7) == (summary.boards, summary.submissions, summary.unplayed, summary.changes)
+    assert ["r1", "r2", "r4", "r1"] == [case.submission_id for case in summary.changed]
+    promoted, held = CaseOutcome.PROMOTED, CaseOutcome.HELD
+    assert {
+        (promoted, held): 4,
+        (promoted, promoted): 2,
+        (held, promoted): 2,
+        (CaseOutcome.REJECTED, CaseOutcome.PENDING): 1,
+    } == summary.moves
+    then, new = summary.then, summary.new
+    assert ({("velocity", Severity.REJECT): 1}, {("velocity", Severity.FLAG): 4}) == (then.found, new.found)
+    assert (2, 4) == (then.held, new.held)
+    assert [Proportion(0, 2), Proportion(2, 2)] == [then.precision, new.precision]
+    assert [Proportion(0, 4), Proportion(2, 4)] == [then.recall, new.recall]
+    first_at_ms = 1_000_000 + 25_000
+    assert (first_at_ms, first_at_ms + 4 * DAY_S * 1_000, 4.0) == (
+        summary.first_at_ms,
+        summary.last_at_ms,
+        summary.days,
+    )
+
+
+@pytest.mark.parametrize(("days", "shown"), [(0.5, 1.0), (1.0, 1.0), (2.25, 2.25)])
+def test_a_summary_covers_at_least_a_day(days: float, shown: float):
+    """So that counts of a day are never more than were counted."""
+    summary = BacktestSummary(first_at_ms=5, last_at_ms=5 + int(days * DAY_S * 1_000))
+    assert shown == summary.days
+    assert 2.0 == BacktestSummary(last_at_ms=2 * DAY_S * 1_000).days
+
+
+def test_ten_thousand_changes_are_kept():
+    """More than anybody reads, and few enough to hold in memory."""
+    assert 10_000 == backtest_summary.CHANGES_KEPT
