@@ -166,6 +166,16 @@ def test_scores_are_compared_with_others_from_a_number_on(history: History, *, m
     assert may is may_be_anomalous(a_policy(**without))(scored(9_000), history)
 
 
+def test_a_prior_is_for_newcomers_of_new_boards():
+    """Where there is none, nothing is found; a player with a history is measured by that alone until others have one."""
+    without = {"anomaly": PRIOR["anomaly"].model_copy(update={"prior": None})}
+    assert [] == [*anomaly(scored(9_000), a_policy(**without), NOBODY)]
+    known = History(player=of(8_000, 9_000, 8_500, 9_500, 8_800))
+    assert [] == [*anomaly(scored(9_600), a_policy(**PRIOR), known)]
+    [found] = anomaly(scored(9_600), a_policy(**PRIOR), NOBODY)
+    assert (Reason.ANOMALY_POPULATION, 0) == (found.reason, found.sample_size)
+
+
 @pytest.mark.parametrize(
     ("build", "population", "sample"),
     [(10, 30, 10), (9, 30, 30), (9, 10, 10), (9, 9, 0), (30, 0, 30)],
@@ -233,7 +243,7 @@ def test_a_finding_is_told_in_few_digits(
     assert (value, expected, detail) == (found.value, found.expected, dict(found.detail))
 
 
-RANKED = {"anomaly": Anomaly(threshold=1.5, minimum_history=9, minimum_population=99, transform=Transform.RANK, spread_floor=10.0)}  # fmt: skip
+RANKED = {"anomaly": Anomaly(threshold=1.0, minimum_history=9, minimum_population=99, transform=Transform.RANK, spread_floor=10.0)}  # fmt: skip
 
 
 @pytest.mark.parametrize(("order", "sign"), [("descending", 1), ("ascending", -1)])
@@ -246,12 +256,13 @@ def test_a_place_is_told_as_a_deviation(order: str, sign: int):
         found = anomaly(scored(sign * score), policy, History(player=player))
         return [(each.value, each.expected, each.sample_size, dict(each.detail)) for each in found]
 
-    by_rank = Expected(at_most=1.5, unit="standard deviations by rank")
+    by_rank = Expected(at_most=1.0, unit="standard deviations by rank")
     assert [(1.593, by_rank, 10, {"better": 0})] == told(10, player)
-    assert [] == told(9, player)
+    assert [(1.061, by_rank, 10, {"better": 0})] == told(9, player)
+    assert [] == told(8, player)
     unkept = Baseline(count=10, mean=sign * 5.0, squares=900.0)
-    by_points = Expected(at_most=1.5, unit="standard deviations")
-    detail = {"centre": sign * 5.0, "limit": sign * 20.0}
+    by_points = Expected(at_most=1.0, unit="standard deviations")
+    detail = {"centre": sign * 5.0, "limit": sign * 15.0}
     assert [(2.0, by_points, 10, detail)] == told(25, unkept)
 
 

@@ -73,6 +73,7 @@ STANDING: dict[str, tuple[Event, ...]] = {
     "superseded": (RECEIVED, SUPERSEDED),
     "rejected, and appealed": (RECEIVED, HELD, REJECTED, APPEALED_REJECTION),
     "revoked, and appealed": (RECEIVED, HELD, PROMOTED, REVOKED, APPEALED_REVOCATION),
+    "held, approved once": (RECEIVED, HELD, ("moderator:sam", Reason.APPROVED_ONCE, State.HELD, {})),
     "revoked, approved once": (RECEIVED, HELD, PROMOTED, REVOKED, APPROVED_ONCE),
 }
 MADE: dict[str, dict[str, tuple[State, Reason]]] = {
@@ -98,6 +99,10 @@ MADE: dict[str, dict[str, tuple[State, Reason]]] = {
         "reject": (State.REVOKED, Reason.APPEAL_DENIED),
         "reinstate": (State.PROMOTED, Reason.REINSTATED),
     },
+    "held, approved once": {
+        "approve": (State.PROMOTED, Reason.APPROVED),
+        "reject": (State.REJECTED, Reason.REJECTED_BY_MODERATOR),
+    },
     "revoked, approved once": {
         "reject": (State.REVOKED, Reason.APPROVAL_DECLINED),
         "reinstate": (State.PROMOTED, Reason.REINSTATED),
@@ -119,7 +124,7 @@ def test_a_decision_is_what_its_kind_makes_of_the_state(kind: str, standing: str
     history = judged(*STANDING[standing])
     state, newest = history[-1]["to"], history[-1]["seq"]
     expected: Any = ("state-conflict", f"the submission is {state}, not {WANTED[kind]}")
-    if (kind, standing) == ("hold", "held"):
+    if (kind, state) == ("hold", "held"):
         expected = ("state-conflict", "the submission is held already; send the code `question`")
     if move := MADE[standing].get(kind):
         expected = Decision(

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from gateway.edge.auth.moderators import Moderator, ModeratorRole
-from gateway.edge.moderation.batches import _content, _own, _selection_from, batch_shown
+from gateway.edge.moderation.batches import _batch_from, _content, _own, _selection_from, batch_shown
 from gateway.edge.problems import Problem, ProblemType
-from gateway.edge.wire.moderation_batches import BatchOnBoard, BatchShown, NewSelection, PodiumChange
+from gateway.edge.wire.moderation_batches import (
+    BatchOnBoard,
+    BatchShown,
+    NewDecisionBatch,
+    NewSelection,
+    PodiumChange,
+)
 from gateway.ledger.moderation.batches import Batch, BatchState
 from policies.vocabulary import Reason
 
@@ -221,3 +228,28 @@ def test_moderators_are_among_their_own_players():
     grants = {"*": ModeratorRole.SENIOR}
     assert ["ada", "mia", "zoe"] == _own(Moderator("mia", grants, frozenset({"zoe", "ada", "mia"})))
     assert ["mia"] == _own(Moderator("mia", grants))
+
+
+async def test_a_batch_of_everything_is_of_what_its_maker_may_overrule():
+    """Each such scope, in order, from now on; a smaller role elsewhere adds none."""
+    grants = {"track": ModeratorRole.ADMIN, "vault": ModeratorRole.MODERATOR, "sprint": ModeratorRole.SENIOR}
+    edge: Any = SimpleNamespace(clock=lambda: 5_000)
+    asked = NewDecisionBatch(
+        operation="o1", action="revoke", code="other", note="n", selection=NewSelection()
+    )
+    batch = await _batch_from(edge, Moderator("mia", grants, frozenset({"zoe"})), asked)
+    assert batch == Batch(
+        batch_id=batch.batch_id,
+        actor="moderator:mia",
+        scopes=("sprint", "track"),
+        selection={"not_players": ["mia", "zoe"]},
+        action="revoke",
+        reason=Reason.REVOKED_BY_MODERATOR,
+        detail={"decision": "revoke", "code": "other", "note": "n", "message": None, "template": None},
+        state=BatchState.SELECTING,
+        version=1,
+        begin_seq=0,
+        created_at_ms=5_000,
+        changed_at_ms=5_000,
+        due_at_ms=5_000,
+    )
