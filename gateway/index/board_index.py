@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Any, Final, NamedTuple, Protocol
 
 from redis.asyncio import Redis
+from redis.exceptions import ResponseError
 
 from gateway.index import keys
 from gateway.index.batcher import Batcher
@@ -31,8 +32,11 @@ from policies.vocabulary import State
 CLOSE_LINGER_S: Final = 0.005
 """Time that committed runs gather before they are sent; nobody waits for them."""
 
-SHOWN_AT_ONCE: Final = 32
-"""Changes sent to Redis concurrently."""
+SENT_AT_ONCE: Final = 32
+"""Calls that are sent to Redis concurrently."""
+
+SHOWN_TOGETHER: Final = 16
+"""Most changes of one call."""
 
 READ_TOGETHER: Final = 32
 """Most players whose neighbours are read in one call: each holds Redis for 20 µs."""
@@ -92,6 +96,10 @@ class CommittedRun(NamedTuple):
 def _closure_arguments(run: CommittedRun) -> tuple[str, int, int, str]:
     submitted = count_field(RunCount.SUBMITTED, run.received_at_ms)
     return run.submission_id, run.received_at_ms, int(run.is_pending), submitted
+
+
+def _baseline_arguments(stored: StoredBaseline) -> tuple[str, int, str]:
+    return keys.baseline_field(stored), stored.seq, keys.baseline_value(stored)
 
 
 class _Closure(NamedTuple):
@@ -173,45 +181,68 @@ class BoardIndex:
 
     async def project(self, change: Change) -> None:
         """Show a change in every window it touches. Idempotent."""
+        await self.project_all([change])
+
+    async def project_all(self, changes: Sequence[Change]) -> None:
+        """Show changes, `SHOWN_TOGETHER` of them in a call. Idempotent.
+
+        A change that cannot be shown keeps no other from it.
+        """
         await self.residency.note_use()  # before the projection: a board in use is not evicted
-        windows = [self._window_arguments(standing) for standing in change.standings]
-        window_keys = [self._keys_of(standing.window) for standing in change.standings]
-        baselines = [
-            (keys.baseline_field(stored), stored.seq, keys.baseline_value(stored))
-            for stored in change.baselines
-        ]
-        name = change.standings[0].name if change.standings else ""
-        await self._project(
-            [
-                keys.pending(self.board),
-                keys.settled(self.board),
-                keys.names(self.board),
-                keys.baselines(self.board),
-                keys.changes(self.board),
-                keys.version(self.board),
-                keys.cold(self.board),
-                keys.sentinel(self.board),
-                *self._lane_keys,
-                keys.moves(self.board),
-                *chain(*window_keys),
-            ],
-            [
-                change.submission_id,
-                change.player,
-                name,
-                len(baselines),
-                self.ranking.tie_digits,
-                int(self.ranking.keeps_groups),
-                int(self.sentinel is not None),
-                self.board,
-                int(not keys.is_shard(self.board)),
-                CHANGES_KEPT,
-                *chain(*baselines),
-                *chain(*windows),
-            ],
-        )
+        slices = range(0, len(changes), SHOWN_TOGETHER)
+        showing = [self._show_slice(changes[at : at + SHOWN_TOGETHER]) for at in slices]
+        await in_turns(showing, at_once=SENT_AT_ONCE)
         if self.segments:
-            await self.segments.follow(change.player, [standing.window for standing in change.standings])
+            for change in changes:
+                await self.segments.follow(change.player, [standing.window for standing in change.standings])
+
+    async def _show_slice(self, changes: Sequence[Change]) -> None:
+        """Show changes in one call, or each alone if Redis answered that it cannot carry that out."""
+        try:
+            await self._show(changes)
+        except IndexUnavailable as error:
+            if len(changes) == 1 or not isinstance(error.__cause__, ResponseError):
+                raise
+            await in_turns([self._show([change]) for change in changes], at_once=SENT_AT_ONCE)
+
+    async def _show(self, changes: Sequence[Change]) -> None:
+        submissions = [change.submission_id for change in changes if change.submission_id]
+        baselines = [stored for change in changes for stored in change.baselines]
+        standings = [standing for change in changes for standing in change.standings]
+        windows = dict.fromkeys(standing.window for standing in standings)
+        numbers = {window: number for number, window in enumerate(windows, start=1)}
+        arguments: list[Any] = [
+            self.ranking.tie_digits,
+            int(self.ranking.keeps_groups),
+            int(self.sentinel is not None),
+            self.board,
+            int(not keys.is_shard(self.board)),
+            CHANGES_KEPT,
+            self.most_entries or "",
+            len(submissions),
+            len(baselines),
+            *submissions,
+            *chain.from_iterable(map(_baseline_arguments, baselines)),
+        ]
+        for standing in standings:
+            arguments += (numbers[standing.window], *self._standing_arguments(standing))
+        await self._project(self._keys_to_project(windows), arguments)
+
+    def _keys_to_project(self, windows: Iterable[str]) -> list[str]:
+        board = self.board
+        return [
+            keys.pending(board),
+            keys.settled(board),
+            keys.names(board),
+            keys.baselines(board),
+            keys.changes(board),
+            keys.version(board),
+            keys.cold(board),
+            keys.sentinel(board),
+            *self._lane_keys,
+            keys.moves(board),
+            *chain.from_iterable(map(self._keys_of, windows)),
+        ]
 
     async def restore(
         self, player: str, standings: Sequence[Standing], baselines: Sequence[StoredBaseline]
@@ -297,9 +328,11 @@ class BoardIndex:
         lane = lane_of(self.board)
         return keys.residents(lane), keys.wanted(lane), keys.tails(lane)
 
-    def _window_arguments(self, standing: Standing) -> tuple[Any, ...]:
+    def _standing_arguments(self, standing: Standing) -> tuple[Any, ...]:
         return (
             standing.window,
+            standing.player,
+            standing.name,
             standing.seq,
             "" if standing.score is None else standing.order,
             standing.member,
@@ -307,7 +340,6 @@ class BoardIndex:
             keys.slot_value(standing),
             "" if standing.window == "alltime" else standing.expires_at_ms,
             self.ranking.orders_per_score(standing.window),
-            self.most_entries or "",
         )
 
     def _entries(
@@ -361,9 +393,8 @@ class Index:
 
         All of them then go to `on_unprojected`, if it is set.
         """
-        index = self.of(board)
         try:
-            await in_turns(map(index.project, changes), at_once=SHOWN_AT_ONCE)
+            await self.of(board).project_all(changes)
         except IndexUnavailable:
             if self.on_unprojected:
                 self.on_unprojected(board, changes)
@@ -390,5 +421,5 @@ class Index:
         for closure in closures:
             runs[closure.board].append(closure.run)
         sending = [board.close_runs(of_board) for board, of_board in runs.items()]
-        await in_turns(sending, at_once=SHOWN_AT_ONCE)
+        await in_turns(sending, at_once=SENT_AT_ONCE)
         return [True] * len(closures)

@@ -17,6 +17,9 @@ from policies.ranking import BoardPlace
 MOST_STEPS: Final = 256
 """Most versions that a board remembers. Reading a page anew costs less than looking at more moves."""
 
+MOST_OF_BOARD: Final = 1_024
+"""Most moves that a board remembers."""
+
 MOST_MOVES: Final = 16_384
 """Most moves that a process remembers, of all its boards."""
 
@@ -137,9 +140,12 @@ class Moves:
                 self._renames.append((number, player))
 
     def _trim(self) -> None:
-        while len(self._numbers) > MOST_STEPS:
+        while len(self._numbers) > MOST_STEPS or self.size > MOST_OF_BOARD:
             del self._numbers[next(iter(self._numbers))]
-        oldest = self._numbers[next(iter(self._numbers))]
+            self._forget_moves_to(next(iter(self._numbers.values())))
+
+    def _forget_moves_to(self, oldest: int) -> None:
+        """Forget the moves that lead to a version, and those before them."""
         for moves in self._of_window.values():
             while moves and moves[0].number <= oldest:
                 moves.popleft()

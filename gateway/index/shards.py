@@ -14,6 +14,7 @@ Shards are read side by side, not at one moment: an entry that moves meanwhile m
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from hashlib import sha256
@@ -102,13 +103,16 @@ class ShardedIndex(BoardIndex):
         for shard in self.shards:
             shard.guard()
 
-    async def project(self, change: Change) -> None:
-        """Show a change in every window it touches. Idempotent."""
-        shard = self._of(change.player)
-        if change.standings:
-            await shard.project(replace(change, submission_id="", baselines=()))
-        await super().project(replace(change, standings=()))
-        if change.standings:
+    async def project_all(self, changes: Sequence[Change]) -> None:
+        """Show changes in the shards of their players. Idempotent."""
+        by_shard: dict[Shard, list[Change]] = defaultdict(list)
+        for change in changes:
+            if change.standings:
+                by_shard[self._of(change.player)].append(replace(change, submission_id="", baselines=()))
+        for shard, of_shard in by_shard.items():
+            await shard.project_all(of_shard)
+        await super().project_all([replace(change, standings=()) for change in changes])
+        for shard in by_shard:
             await self._relay_from(shard)
 
     async def relay(self) -> None:
@@ -117,6 +121,12 @@ class ShardedIndex(BoardIndex):
             await self._relay_from(shard)
 
     async def _relay_from(self, shard: Shard) -> None:
+        """Copy the changes of a shard to the board's stream, as many slices as there are."""
+        while await self._relay_slice(shard) == RELAYED_AT_ONCE:
+            pass
+
+    async def _relay_slice(self, shard: Shard) -> int:
+        """Copy a slice of a shard's changes, and return how many were there."""
         async with self._turns[shard.number]:
             with index_boundary():
                 command = ("HGET", keys.relayed(self.board), shard.number)
@@ -125,13 +135,14 @@ class ShardedIndex(BoardIndex):
             last_id = relayed.decode(errors="replace")
             changes, newest_id = await read_raw_changes(self.client, shard.ranking, last_id, RELAYED_AT_ONCE)
             if not newest_id:
-                return
+                return 0
             ranked = await in_turns(map(self._as_of_board, changes), at_once=QUESTIONS_AT_ONCE)
             fields = chain.from_iterable(pair for change in ranked for pair in change.items())
             await self._relay(
                 [keys.changes(self.board), keys.relayed(self.board)],
                 [shard.number, relayed, newest_id, 2 * len(FIELDS), CHANGES_KEPT, *fields],
             )
+            return len(changes)
 
     async def _as_of_board(self, fields: dict[str, str]) -> dict[str, str]:
         """Return a shard's change as one of the board, with the ranks of the whole board as it is now."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -126,15 +126,15 @@ class Gate:
     def __init__(self, index: BoardIndex, patch: pytest.MonkeyPatch) -> None:
         self.is_open = False
         self.refused = 0
-        shown = index.project
+        shown = index.project_all
 
-        async def project(change: Change) -> None:
+        async def project_all(changes: Sequence[Change]) -> None:
             if not self.is_open:
                 self.refused += 1
                 raise IndexUnavailable
-            await shown(change)
+            await shown(changes)
 
-        patch.setattr(index, "project", project)
+        patch.setattr(index, "project_all", project_all)
 
 
 @pytest.mark.parametrize("database_server", ["sqlite"], indirect=True)

@@ -1,7 +1,7 @@
 -- Versions of the pages and the moves between them, shared by the scripts that name this file in `include`. The
 -- list of moves has the newest version first, and behind each version the moves that made it of the next one.
 -- A move is `<window> <player> <1 if the name is another> <old order> <old member> <order> <member>`, with `-`
--- for what there is not, and the moves of one change are lines.
+-- for what there is not, and the moves of one call are lines.
 
 local function or_none(value)
   return value ~= '' and value or '-'
@@ -17,13 +17,9 @@ local function move_of(window, player, name, stored_name, was_order, was_member,
 end
 
 -- Name the pages after some moves. The name is made of the one before and of all that changed: equal names mean
--- equal pages, even where a failover lost the newest of them. Without readers there is no version, and nothing to
--- do.
-local function name_next_version(version, moves, lines, facts)
-  local before = redis.call('GET', version)
-  if not before then
-    return
-  end
+-- equal pages, even where a failover lost the newest of them. Versions of many moves are remembered for as many
+-- fewer changes.
+local function name_next_version(version, before, moves, lines, facts)
   if redis.call('LINDEX', moves, 0) ~= before then
     redis.call('DEL', moves)
     redis.call('LPUSH', moves, before)
@@ -31,7 +27,7 @@ local function name_next_version(version, moves, lines, facts)
   local text = table.concat(lines, '\n')
   local after = string.sub(redis.sha1hex(table.concat({ before, text, facts }, '\n')), 1, 16)
   redis.call('LPUSH', moves, text, after)
-  redis.call('LTRIM', moves, 0, 512)
+  redis.call('LTRIM', moves, 0, 2 * math.min(256, math.ceil(1024 / #lines)))
   redis.call('PEXPIRE', moves, 60000)
   redis.call('SET', version, after)
 end

@@ -76,21 +76,25 @@ class MovingBoard:
         standing = a_standing(player, score, self.seq, self.seq, self.index.ranking, stats)
         return replace(standing, name=name or player.title())
 
-    async def project(self, player: str, score: int | None, name: str = "", window: str = "alltime") -> None:
+    def made(self, player: str, score: int | None, name: str = "", window: str = "alltime") -> Change:
         self.seq += 1
         standing = replace(self.standing(player, score, name), window=window)
-        change = Change(self.seq, f"s{self.seq}", self.name, player, State.PROMOTED, (standing,))
-        await self.index.project(change)
+        return Change(self.seq, f"s{self.seq}", self.name, player, State.PROMOTED, (standing,))
 
-    async def change(self) -> None:
+    async def project(self, player: str, score: int | None, name: str = "", window: str = "alltime") -> None:
+        await self.index.project(self.made(player, score, name, window))
+
+    async def change(self, *, at_once: int) -> None:
+        await self.index.project_all([self.by_chance() for _ in range(at_once)])
+
+    def by_chance(self) -> Change:
         player, kind = self.random.choice(PLAYERS), self.random.random()
         if kind < 0.75:
-            await self.project(player, self.random.randrange(100))
-        elif kind < 0.9:
-            await self.project(player, None)
-        else:
-            name = f'100% {player} "total":{self.seq},{{"rank":7'
-            await self.project(player, self.random.randrange(100), name)
+            return self.made(player, self.random.randrange(100))
+        if kind < 0.9:
+            return self.made(player, None)
+        name = f'100% {player} "total":{self.seq},{{"rank":7'
+        return self.made(player, self.random.randrange(100), name)
 
     def targets(self) -> list[str]:
         around = [f"/{player}/around?radius=2" for player in PLAYERS[:8]]
@@ -148,7 +152,7 @@ async def test_a_page_that_is_carried_on_is_the_page_read_anew(
     await board.begin()
     for _ in range(10):
         for _ in range(board.random.choice([1, 1, 1, 4])):
-            await board.change()
+            await board.change(at_once=board.random.choice([1, 1, 1, 3]))
         await board.compare(watch)
     share = sum(watch.carried) / len(watch.carried)
     assert (name in CARRIES) == (share > 0.2), share

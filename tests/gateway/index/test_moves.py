@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -168,6 +169,48 @@ async def test_moves_are_told_up_to_a_bound(client: Redis):
     await versions_of(index)
     await versions_of(other)
     assert [0, 199] == [each.versions.moves.size for each in (index, other)]
+
+
+async def test_the_changes_of_a_call_are_one_step(client: Redis):
+    """A version has the moves of several players then, of one player several, and the renames of all."""
+    index = BoardIndex(client, a_ranking())
+    before, _ = await versions_of(index)
+    scores = [("ada", 50), ("bob", 60), ("ada", 70)]
+    made = [a_change(seq, a_standing(*each, seq, seq)) for seq, each in enumerate(scores, start=1)]
+    await index.project_all(made)
+    after, total = await versions_of(index)
+    known = index.versions.moves
+    assert (2, 3, 3) == (total, await client.llen(keys.moves("b")), known.size)
+    assert Shift(2, 2) == known.shift("alltime", before, after, BoardPlace(-49, ""), END)
+    assert ["ada", "bob"] == known.renamed(before, after)
+
+
+async def test_the_moves_of_a_list_are_bounded_though_versions_have_many(client: Redis):
+    """As many fewer versions are told of, the more moves each has."""
+    index = BoardIndex(client, a_ranking())
+    await versions_of(index)
+    windows = ["alltime", *(f"daily:2099120{day}" for day in range(1, 8))]
+    for first in range(1, 321, 16):
+        places = [(f"p{seq}", seq, seq, seq) for seq in range(first, first + 16)]
+        made = [[replace(a_standing(*place), window=window) for window in windows] for place in places]
+        await index.project_all([a_change(each[0].seq, *each) for each in made])
+    told = await client.lrange(keys.moves("b"), 0, -1)
+    assert 8 == len(told) // 2
+    assert 1_024 == sum(len(moves.split("\n")) for moves in told[1::2])
+
+
+def test_a_board_remembers_so_many_moves(monkeypatch: pytest.MonkeyPatch):
+    """Those before are forgotten with their versions, whatever came with one."""
+    monkeypatch.setattr(moves, "MOST_OF_BOARD", 5)
+    several = "\n".join([a_line("300 a", "50 a")] * 2)
+    known = told(several, several, several)
+    assert (4, None, Shift(4, 0)) == (
+        known.size,
+        known.shift("alltime", "v0", "v3", LOW, HIGH),
+        known.shift("alltime", "v1", "v3", LOW, HIGH),
+    )
+    told(several, "\n".join([several] * 4), moves=known)
+    assert (0, "v2") == (known.size, known.newest)
 
 
 async def test_versions_of_different_histories_have_different_names(client: Redis):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ from redis.asyncio import Redis
 
 from gateway.index import keys
 from gateway.index.board_index import BoardIndex, CommittedRun, Index
-from gateway.shared_records import Change
+from gateway.shared_records import Change, StoredBaseline
 from policies.choices import RankKind
 from policies.errors import IndexNotWhole, IndexUnavailable
 from tests.gateway.index.test_order_and_projection import a_change
@@ -88,31 +89,27 @@ async def test_versions_that_are_asked_for_together_are_of_one_moment(client: Re
     assert 4 == len(names)
 
 
-class Failing(BoardIndex):
-    """A board whose Redis does not answer about one change."""
-
-    async def project(self, change: Change) -> None:
-        if change.seq == 1:
-            raise IndexUnavailable("no answer")
-        await super().project(change)
-
-
 def a_board(name: str) -> Any:
     return SimpleNamespace(name=name, ranking=a_ranking(name))
 
 
 async def test_a_change_that_is_not_shown_keeps_no_other_from_it(client: Redis):
     """What is owed then is all that was to be shown: showing it twice does no more."""
-    index = Index(client, lambda client, board: Failing(client, board.ranking))
+    index = Index(client, lambda client, board: BoardIndex(client, board.ranking))
     owed: list[tuple[Any, Sequence[Change]]] = []
-    board, changes = a_board("b"), [a_change(1), a_change(2)]
+    await client.set(keys.baselines("b"), "of somebody else")
+    baseline = StoredBaseline("b", "ada", 1, 2.0, 0.0, 1)
+    board, changes = (
+        a_board("b"),
+        [replace(a_change(1), baselines=(baseline,)), a_change(2, a_standing("bea", 5, 2, 2))],
+    )
     with pytest.raises(IndexUnavailable):
         await index.project(board, changes)
     index.on_unprojected = lambda *unprojected: owed.append(unprojected)
     with pytest.raises(IndexUnavailable):
         await index.project(board, changes)
     assert [(board, changes)] == owed
-    assert ["s2"] == await client.zrange(keys.settled("b"), 0, -1)
+    assert 1 == await client.zcard(keys.window("b", "alltime"))
 
 
 async def test_a_board_is_read_once_it_is_whole(client: Redis):
