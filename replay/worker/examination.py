@@ -41,9 +41,10 @@ def _reuse(policy: Policy, lease: VerificationLease, evidence: RecordingEvidence
 
 
 def _timing(policy: Policy, _lease: VerificationLease, evidence: RecordingEvidence) -> Iterator[Finding]:
-    if evidence.inputs and evidence.comparable:
-        scatter = evidence.comparable.scatter
-        yield from timing.timing(evidence.inputs, policy.ticks_per_second, policy.forensics, scatter)
+    comparable = evidence.comparable
+    if comparable and comparable.inputs:
+        scatter = comparable.scatter
+        yield from timing.timing(comparable.inputs, policy.ticks_per_second, policy.forensics, scatter)
 
 
 def _input_rate(policy: Policy, _lease: VerificationLease, evidence: RecordingEvidence) -> Iterator[Finding]:

@@ -372,11 +372,11 @@ def a_policy_of(order: SortOrder = SortOrder.DESCENDING, **modes: str) -> Policy
 @pytest.mark.parametrize(
     ("order", "score", "same", "is_found"),
     [
-        (SortOrder.DESCENDING, 10, ("x", "y"), False),
-        (SortOrder.DESCENDING, 90, ("x", "y"), True),
-        (SortOrder.DESCENDING, 11, ("x", "y"), True),
-        (SortOrder.ASCENDING, 90, ("x", "y"), False),
-        (SortOrder.ASCENDING, 10, ("x", "y"), True),
+        (SortOrder.DESCENDING, 10, ("w", "x", "y"), False),
+        (SortOrder.DESCENDING, 90, ("w", "x", "y"), True),
+        (SortOrder.DESCENDING, 11, ("w", "x", "y"), True),
+        (SortOrder.ASCENDING, 90, ("w", "x", "y"), False),
+        (SortOrder.ASCENDING, 10, ("w", "x", "y"), True),
         (SortOrder.DESCENDING, 50, (), False),
     ],
 )
@@ -392,7 +392,7 @@ def test_P02_a_recording_of_another_submission_is_found_but_at_the_worst_score(
         (each.reason, each.value, each.expected, each.others, dict(each.detail), each.policy)
         for each in found
     ]
-    row = (Reason.RECORDING_REUSED, 2, expected, ("x", "y"), {"received_before": 1}, "sha256:p")
+    row = (Reason.RECORDING_REUSED, 3, expected, ("w", "x", "y"), {"received_before": 1}, "sha256:p")
     assert [row] * is_found == rows
 
 
@@ -431,7 +431,9 @@ def test_a_check_that_is_off_is_not_made(monkeypatch: pytest.MonkeyPatch):
     quiet: Any = SimpleNamespace(policy=a_policy_of(**off), digest="p")
     examination.examine(quiet, lease, evidence)
     examination.examine(board, lease, RecordingEvidence(b"r"))
-    assert [] == asked
+    foreign: Any = SimpleNamespace(inputs=None, scatter=(), shingles=None)
+    examination.examine(board, lease, RecordingEvidence(b"r", foreign))
+    assert ["similarity"] == [name for name, *_ in asked]
 
 
 ONE: Mapping[str, Any] = {"score": 1, "ticks": 2}
@@ -505,6 +507,43 @@ async def test_an_audit_agrees_if_two_more_simulations_give_what_the_verdict_had
     """With each other, where none was recorded; it gives up after six attempts, and where something is missing."""
     run = await audited_by(recorded, played)._audit(AUDITED, lease)
     assert AuditedRun(lease, outcome, differs) == run
+
+
+async def test_an_audit_is_of_boards_that_are_known_and_reported_where_it_came_to_an_end(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """What is to be had later is counted and not reported; a lease of a board that nobody knows is left."""
+    given: dict[str, Any] = {}
+    leases = [a_lease(submission_id=name, board=board) for name, board in ("ab", "cb", "dx")]
+    policies = SimpleNamespace(by_name={"b": SimpleNamespace(policy=SimpleNamespace(replay=replay_of(2000)))})
+
+    async def write(_operation: object) -> list[Any]:
+        return leases
+
+    async def boards(names: Any) -> dict[str, str]:
+        return {name: f"board {name}" for name in names if name == "b"}
+
+    async def audited(board: str, lease: Any) -> Any:
+        assert "board b" == board
+        name = lease.submission.submission_id
+        return None if name == "c" else AuditedRun(lease, AuditOutcome.AGREES)
+
+    async def report(known: Any, runs: Any) -> None:
+        given.update(known=dict(known), runs=[each.lease.submission.submission_id for each in runs])
+
+    def leased(_ids: object, **named: Any) -> None:
+        given.update(named)
+
+    monkeypatch.setattr("replay.worker.audit.audits.lease", leased)
+    catalogue: Any = SimpleNamespace(policies=policies, boards=boards)
+    settings: Any = SimpleNamespace(lease_s=60, verify_attempts=3)
+    nobody: Any = None
+    ledger: Any = SimpleNamespace(write=write)
+    auditor: Any = Auditor(settings, catalogue, ledger, nobody, recordings=nobody, clock=lambda: NOW_MS)
+    auditor._audit, auditor._report = audited, report
+    assert 2 == await auditor.audit_all(["a"])
+    expected = {"known": {"b": "board b"}, "runs": ["a"], "boards": catalogue}
+    assert expected | {"now_ms": NOW_MS, "lease_ms": 64_000} == given
 
 
 async def test_what_disagrees_restricts_its_build_once(monkeypatch: pytest.MonkeyPatch):
