@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ import orjson
 import pytest
 
 from gateway.ledger.moderation.batch_items import BatchItem, LeftOut
+from gateway.runtime.telemetry import REGISTRY
 from policies.fields import SortOrder
 from policies.loader import Simulator
 from policies.model import Policy
@@ -28,7 +30,9 @@ from policies.vocabulary import (
     Verdict,
     VerdictKind,
 )
-from replay.fingerprint import differences
+from replay.fingerprint import differences, fingerprint_of
+from replay.recording import RecordingError
+from replay.simulators import MalformedRecording, Simulation, SimulatorFault
 from replay.worker import examination
 from replay.worker.audit import AuditedRun, Auditor, AuditOutcome
 from replay.worker.evidence import RecordingEvidence
@@ -546,6 +550,74 @@ async def test_an_audit_is_of_boards_that_are_known_and_reported_where_it_came_t
     assert expected | {"now_ms": NOW_MS, "lease_ms": 64_000} == given
 
 
+async def test_a_board_that_replays_nothing_any_more_cannot_be_audited():
+    """Its policy may have changed since the run was drawn."""
+    board: Any = SimpleNamespace(simulators=AUDITED.simulators, policy=SimpleNamespace(replay=None))
+    run = await audited_by(ONE, [ONE, ONE])._audit(board, a_lease())
+    assert AuditedRun(a_lease(), AuditOutcome.UNABLE)[1:] == run[1:]
+
+
+@pytest.mark.parametrize("outcome", [SimulatorFault(Reason.TIMED_OUT), MalformedRecording(), None])
+def test_each_simulation_of_an_audit_has_processes_of_its_own(monkeypatch: pytest.MonkeyPatch, outcome: Any):
+    """What is no simulation has no fingerprint, and so has a recording that cannot be read."""
+    opened: list[str] = []
+    simulation = Simulation(20, True, 7, 0xAB, (4,), (), 99)
+
+    @contextmanager
+    def fresh() -> Iterator[Any]:
+        opened.append("opened")
+        yield SimpleNamespace(simulate=lambda request: simulation if outcome is None else outcome)
+        opened.append("closed")
+
+    auditor: Any = object.__new__(Auditor)
+    auditor._fresh = fresh
+    replay: Any = SimpleNamespace()
+    monkeypatch.setattr("replay.worker.audit.request_of", lambda *_: "request")
+    monkeypatch.setattr("replay.worker.audit.read_recording", lambda *_: "played")
+    lease = a_lease(seed=1)
+    found = auditor._fingerprint(lease, b"r", replay, None, None)
+    assert (None if outcome else fingerprint_of(simulation)) == found
+    assert ["opened", "closed"] == opened
+
+    def unreadable(*_given: object) -> None:
+        raise RecordingError
+
+    monkeypatch.setattr("replay.worker.audit.read_recording", unreadable)
+    assert auditor._fingerprint(lease, b"r", replay, None, None) is None
+
+
+@pytest.mark.parametrize(
+    ("mode", "bands", "digests", "is_reused"),
+    [
+        ("flag", [1], [b"d"], True),
+        ("flag", [1], [b"e"], False),
+        ("flag", [1], [b"e", b"d"], True),
+        ("flag", [1], [], False),
+        ("off", [1], [b"d"], False),
+        ("flag", [], [b"d"], False),
+    ],
+)
+async def test_P02_a_run_is_not_spared_if_another_has_its_recording(
+    mode: str, bands: list[int], digests: list[bytes], is_reused: bool
+):
+    """By its digest, on a board that looks for that; what nothing is found by is not looked for."""
+    asked: list[Any] = []
+
+    async def write(_operation: object) -> list[Any]:
+        asked.append(1)
+        return [[SimpleNamespace(digest=each * 32) for each in digests]]
+
+    async def bands_of(*_given: object) -> list[int]:
+        return bands
+
+    lottery: Any = a_lottery()
+    lottery._ledger = SimpleNamespace(write=write)
+    lottery._collector = SimpleNamespace(bands_of=bands_of)
+    boards = {"sprint": SimpleNamespace(policy=a_policy_of(recording_reuse=mode))}
+    found = await lottery._reused(boards, [a_lease()])
+    assert ({"s1"} if is_reused else set(), [1] * bool(bands)) == (found, asked)
+
+
 async def test_what_disagrees_restricts_its_build_once(monkeypatch: pytest.MonkeyPatch):
     """With the runs and the values that differ; every audit that came to an end is over, whatever it gave."""
     auditor: Any = object.__new__(Auditor)
@@ -566,12 +638,20 @@ async def test_what_disagrees_restricts_its_build_once(monkeypatch: pytest.Monke
         AuditedRun(a_lease(submission_id="c", seq=3), AuditOutcome.DISAGREES, ("score",)),
         AuditedRun(a_lease(submission_id="d", seq=4, build="2.0"), AuditOutcome.UNABLE),
     ]
+    before = {each: counted(each) for each in AuditOutcome}
     await auditor._report(boards, runs)
     [(seqs, [(change, status)])] = written
+    counts = [counted(each) - before[each] for each in AuditOutcome]
+    assert [1, 2, 1] == counts
     assert [1, 2, 3, 4] == seqs
     assert status is BuildStatus.ALLOW
     why = "simulated again, these runs gave another result (score, ticks): a, c"
     assert ("sprint", "1.0", BuildStatus.PROVISIONAL, "audit", why, NOW_MS) == tuple(change)
+
+
+def counted(outcome: AuditOutcome) -> float:
+    labels = {"board": "sprint", "outcome": outcome.value}
+    return REGISTRY.get_sample_value("scoregate_audits_total", labels) or 0.0
 
 
 def judged(seq: int, **changed: Any) -> ReverifiedRun:

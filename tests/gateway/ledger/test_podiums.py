@@ -180,3 +180,17 @@ async def test_a_sum_stays_within_the_limits_of_a_score(
     assert [window.name] == await podiums.podiums_gained(ranking, [window], [item])(tx)
     [reached] = seen
     assert (held, BEGIN_MS + 1, 2, "s2") == reached[:4]
+
+
+@pytest.mark.parametrize("operator", ["sum", "count"])
+async def test_what_is_added_to_a_sum_counts_with_what_was_there(
+    monkeypatch: pytest.MonkeyPatch, operator: str
+):
+    """By itself it would reach no podium."""
+    ranking = a_ranking(operator=operator, **NARROW)
+    [window] = [window_named(ranking.policy, "alltime")]
+    first = [Run(2 * at + again, f"p{at}", 5, BEGIN_MS) for at in (1, 2, 3) for again in (0, 1)]
+    runs = [*first, *(Run(8 + again, "p4", 4, BEGIN_MS) for again in (0, 1))]
+    tx = answering(monkeypatch, {"alltime": board_of(ranking, window, runs)})
+    item = an_item(Run(10, "p4", 3, BEGIN_MS + 1))
+    assert ["alltime"] == await podiums.podiums_gained(ranking, [window], [item])(tx)

@@ -50,6 +50,7 @@ NOW_MS = 1_700_000_000_000
 AHEAD_MS = 300_000
 """Five minutes by which another process's clock may be ahead."""
 STEM = keys.stem("b")
+SEGMENTED: dict[str, Any] = {"segments": ["country"]}
 WINDOWS = {"alltime": None, "daily:1": NOW_MS + 5}
 """A window that does not end, and one that does."""
 
@@ -549,7 +550,68 @@ async def test_names_are_the_ledgers(actual: bytes | None, ledger: dict[str, str
     assert [("drop", f"{STEM}names", stray), ("put", f"{STEM}names", ledger)] == redis.done
 
 
-SEGMENTED: dict[str, Any] = {"segments": ["country"]}
+class Asked:
+    """Notes for what the ledger is asked, and finds nothing."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+        self.given: list[Any] = []
+
+        def ask(*given: Any, **named: Any) -> dict[str, Any]:
+            self.given.append((*given, *named.items()))
+            return {}
+
+        monkeypatch.setattr(f"gateway.steward.index.comparison.{path}", ask)
+
+    async def read(self, operation: Any) -> Any:
+        return operation
+
+
+RAW = [b"ada", b"\xff", b"xeno", b"", b"*"]
+
+
+@pytest.mark.parametrize(
+    ("aspect", "path", "subjects", "given"),
+    [
+        (Names, "hashes.index_pages.names_of", RAW, (["ada", "*"],)),
+        (Baselines, "hashes.index_pages.baselines_for", RAW, ("b", ["ada", "xeno", ""])),
+        (Pending, "submissions.index_pages.summaries_of", RAW, (["ada", "xeno", "", "*"],)),
+        (Settled, "submissions.index_pages.summaries_of", RAW, (["ada", "xeno", "", "*"],)),
+        (Memberships, "segments.stored.memberships_of", RAW, ("b", ["ada", "xeno", "", "*"])),
+        (
+            Slots,
+            "standings.index_pages.standings_of",
+            [StandingSlot("w", each) for each in RAW],
+            ("b", {"w": ["ada", "xeno", "", "*"]}),
+        ),
+    ],
+)
+async def test_the_ledger_is_asked_for_what_can_be_in_it(
+    monkeypatch: pytest.MonkeyPatch, aspect: Any, path: str, subjects: list[Any], given: tuple[Any, ...]
+):
+    """Bytes that are no text are in no ledger; the population of a board is kept under no name."""
+    ledger = Asked(monkeypatch, path)
+    view = a_view(Redis(), ranking=a_ranking(**(SEGMENTED if aspect is Memberships else {})))
+    object.__setattr__(view, "ledger", ledger)
+    assert [] == await aspect(view).compare(subjects)
+    assert [given] == ledger.given
+
+
+async def test_what_is_called_settled_and_what_is_no_groups_member_is_taken_out():
+    """Each from its own set."""
+    redis = Redis()
+    found = [Difference("b", Kind.FORGED_SETTLED, subject=each) for each in (b"s1", b"s2")]
+    await Settled(a_view(redis)).repair(found)
+    members = [GroupMember(f"k{each}", b"m") for each in "ab"]
+    await GroupMembers(a_view(redis, ranking=a_ranking(**SEGMENTED))).repair(
+        [Difference("b", Kind.FORGED_GROUP, subject=each) for each in members]
+    )
+    assert [
+        ("remove", f"{STEM}settled", [b"s1", b"s2"]),
+        ("remove", "ka", [b"m"]),
+        ("remove", "kb", [b"m"]),
+    ] == redis.done
+
+
 GROUPED = {"ada": Membership("ada", 3, {"country": "ch", "gone": "x"})}
 
 
