@@ -652,7 +652,7 @@ CONVICTED = (State.REJECTED, Reason.SCORE_MISMATCH)
         (
             [row("a", state=State.REJECTED), row("b", state=State.HELD)],
             [("a", State.PROMOTED), ("b", *SAMPLED)],
-            1,
+            2,
         ),
         (
             [row("a", state=State.REVOKED, reason=Reason.BANNED), row("b", state=State.HELD)],
