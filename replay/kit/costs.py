@@ -48,7 +48,7 @@ def proposed(costs: Sequence[Cost], memory_mib: int, margin: float, maximum_tick
 
     Without `maximum_ticks`, it is scaled to the longest of these runs.
     """
-    longest = max((cost.ticks for cost in costs), default=0) if maximum_ticks is None else maximum_ticks
+    longest = max(cost.ticks for cost in costs) if maximum_ticks is None else maximum_ticks
     fuel = max(cost.fuel * _stretch(cost, longest) for cost in costs)
     seconds = max(max(cost.seconds) * _stretch(cost, longest) for cost in costs)
     return Budget(

@@ -233,6 +233,113 @@ async def boards_of_none(*_given: object) -> dict[str, Any]:
     return {}
 
 
+@pytest.mark.parametrize(
+    ("status", "lost", "judged", "asked"),
+    [
+        (BuildStatus.ALLOW, set(), ["whole", "spent"], ["bare", "lost"]),
+        (BuildStatus.ALLOW, {"lost"}, ["whole", "lost", "spent"], ["bare", "lost"]),
+        (BuildStatus.BLOCKED, set(), ["whole", "bare", "lost", "spent"], []),
+    ],
+)
+async def test_recordings_are_asked_for_where_they_decide(
+    monkeypatch: pytest.MonkeyPatch,
+    status: BuildStatus,
+    lost: set[str],
+    judged: list[str],
+    asked: list[str],
+):
+    """Not of what is held whatever they say; what the ledger lost is judged at once, and so is held."""
+    leases = [
+        a_lease(submission_id="whole"),
+        a_lease(submission_id="bare", recording=None),
+        a_lease(submission_id="lost", recording=None),
+        a_lease(4, submission_id="spent", recording=None),
+    ]
+    written: list[Any] = []
+
+    def ask(unrevealed: Any, *, now_ms: int) -> Any:
+        return [lease.submission.submission_id for lease in unrevealed], now_ms
+
+    async def write(operation: Any) -> set[str]:
+        written.append(operation)
+        return lost
+
+    monkeypatch.setattr("replay.worker.verifier.reveals.ask", ask)
+    verifier = a_verifier(status, ledger=SimpleNamespace(write=write))
+    before = REGISTRY.get_sample_value("scoregate_reveals_total", ASKED) or 0.0
+    found = await verifier._ask({"sprint": None}, leases)
+    assert judged == [lease.submission.submission_id for lease in found]
+    assert ([(asked, NOW_MS)] if asked else []) == written
+    counted = (REGISTRY.get_sample_value("scoregate_reveals_total", ASKED) or 0.0) - before
+    assert len(set(asked) - lost) == counted
+
+
+ASKED = {"board": "sprint", "outcome": "asked"}
+
+
+async def test_decisions_are_settled_board_by_board(monkeypatch: pytest.MonkeyPatch):
+    """Those of one board together, in order, each board with its own."""
+    settled: list[Any] = []
+
+    async def settle(_ledger: object, _index: object, board: str, decisions: Any) -> None:
+        settled.append((board, list(decisions)))
+
+    monkeypatch.setattr("replay.worker.verifier.settle", settle)
+    verifier = a_verifier(ledger=None, index=None)
+    await verifier._settle({"a": "board a", "b": "board b"}, [("a", 1), ("b", 2), ("a", 3)])
+    assert [("board a", [1, 3]), ("board b", [2])] == settled
+
+
+@pytest.mark.parametrize(
+    ("lease", "evidence", "loads", "answer"),
+    [
+        (a_lease(), None, 1, None),
+        (a_lease(), b"recording", 0, Reason.VERIFIED),
+        (a_lease(recording=None, recording_digest=None), None, 0, Reason.VERIFIED),
+    ],
+)
+async def test_nothing_is_judged_unexamined(
+    monkeypatch: pytest.MonkeyPatch, lease: Any, evidence: bytes | None, loads: int, answer: Reason | None
+):
+    """A recording that was not to be had is asked for, and the run comes again; the event names the build's status."""
+    loaded: list[Any] = []
+    refreshed: list[int] = []
+
+    async def load(recording: object) -> bytes:
+        loaded.append(recording)
+        return b""
+
+    async def with_compared(_policy: object, given: Any) -> Any:
+        return given
+
+    async def content(*_given: object) -> str:
+        return "content"
+
+    async def refresh() -> None:
+        refreshed.append(1)
+
+    verifier = a_verifier(
+        recordings=SimpleNamespace(load=load),
+        collector=SimpleNamespace(with_compared=with_compared),
+        contents=SimpleNamespace(of=content),
+    )
+    verifier._builds.refresh_if_old = refresh
+    verdict = Verdict(VerdictKind.VERIFIED, Reason.VERIFIED, "s", "e")
+    verifier._verdict = lambda *_: verdict
+    monkeypatch.setattr("replay.worker.verifier.examine", lambda *_: ())
+    board: Any = SimpleNamespace(policy=None)
+    decision = await verifier._decide(board, lease, RecordingEvidence(evidence))
+    assert loads == len(loaded)
+    assert answer == (decision and decision.reason)
+    if decision:
+        assert (State.PROMOTED, "allow", "verified", [1]) == (
+            decision.to_state,
+            decision.detail["build_status"],
+            decision.detail["verdict"],
+            refreshed,
+        )
+
+
 def test_the_simulator_is_the_one_that_the_ticket_was_issued_for():
     """A build that is gone, or whose simulator is another by now, has none."""
     simulator = Simulator("sha256:aa", Path("/x"))

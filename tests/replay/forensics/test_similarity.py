@@ -15,6 +15,7 @@ from replay.forensics.shingles import (
     MOST_SHINGLES,
     ROWS,
     bands_of,
+    bands_of_all,
     resemblance,
     shingles_of,
     shingles_of_bytes,
@@ -128,10 +129,9 @@ def test_the_probability_of_a_common_band_is_that_of_the_theory():
     rng = np.random.default_rng(1)
     for shared in (120, 200, 320):
         union = [np.unique(rng.integers(2**63, size=400, dtype=np.uint64)) for _ in range(300)]
-        found = [
-            bool(set(bands_of(each[: 200 + shared // 2])) & set(bands_of(each[200 - shared // 2 :])))
-            for each in union
-        ]
+        firsts = [set(bands) for bands in bands_of_all([each[: 200 + shared // 2] for each in union])]
+        lasts = [set(bands) for bands in bands_of_all([each[200 - shared // 2 :] for each in union])]
+        found = [bool(ours & theirs) for ours, theirs in zip(firsts, lasts, strict=True)]
         expected = 1 - (1 - (shared / 400) ** ROWS) ** BANDS
         assert abs(np.mean(found) - expected) < 0.1
 
