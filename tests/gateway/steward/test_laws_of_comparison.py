@@ -43,6 +43,7 @@ from gateway.steward.index.comparison.tie_groups import TieGroup, TieGroups
 from gateway.steward.index.comparison.totals import Totals
 from policies.ranking import Ranking
 from policies.vocabulary import State
+from policies.windows import FOREVER_MS
 from tests.support.policies import a_ranking
 from tests.support.standings import a_standing
 
@@ -681,6 +682,7 @@ async def test_a_players_groups_in_a_window_follow_standing_and_membership(
         ("segment:gone:x:alltime", True),
         ("segment:country:ch:daily:1", True),
         ("segment:country", True),
+        ("segment:country:ch", True),
     ],
 )
 async def test_a_member_is_on_its_groups_board_alone(key: str, is_found: bool):
@@ -1008,3 +1010,197 @@ def test_a_board_is_compared_in_every_aspect_its_keys_first(policy: dict[str, An
     [searching, *_] = aspects_of(view, searches=True)
     through = [[walk.__name__ for walk in each.walks()] for each in (of_cold, of_all, searching)]
     assert [["_from_board", end] for end in ("_from_index", "_from_groups", "_from_index")] == through
+
+
+class Pages:
+    """A ledger of pages: each read is answered by what comes behind the place that it names."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, path: str, pages: Mapping[Any, Any]) -> None:
+        self.asked: list[Any] = []
+
+        def page(board: str, after: Any = None, **named: Any) -> Any:
+            after = named.get("after", after)
+            self.asked.append((board, after, named["count"]))
+            return pages[after]
+
+        monkeypatch.setattr(f"gateway.steward.index.comparison.{path}", page)
+
+    async def read(self, page: Any) -> Any:
+        return page
+
+
+def row_of(submission_id: str, seq: int) -> tuple[Any, ...]:
+    return (seq, submission_id, "ada", 9)
+
+
+POPULATION, BOB = (StoredBaseline("b", name, 3, 1.5, 0.5, seq=5) for name in ("", "bob"))
+
+
+@pytest.mark.parametrize(
+    ("aspect", "path", "pages", "places", "subjects"),
+    [
+        (
+            Pending,
+            "submissions.queries.pending_submissions",
+            {0: [row_of("s3", 3), row_of("s5", 5)], 5: [row_of("s9", 9)], 9: []},
+            [0, 5, 9],
+            [[b"s3", b"s5"], [b"s9"]],
+        ),
+        (
+            Baselines,
+            "hashes.queries.baselines_page",
+            {None: [POPULATION, BASELINE], "ada": [BOB], "bob": []},
+            [None, "ada", "bob"],
+            [[b"*", b"ada"], [b"bob"]],
+        ),
+        (
+            Memberships,
+            "segments.stored.memberships_after",
+            {"": [Membership("ada"), Membership("bob")], "bob": [Membership("cyd")], "cyd": []},
+            ["", "bob", "cyd"],
+            [[b"ada", b"bob"], [b"cyd"]],
+        ),
+        (
+            GroupSlots,
+            "segments.stored.memberships_after",
+            {"": [Membership("ada"), Membership("bob")], "bob": []},
+            ["", "bob"],
+            [[StandingSlot(window, player) for player in (b"ada", b"bob")] for window in ("u", "v")],
+        ),
+    ],
+)
+async def test_the_ledger_is_walked_page_by_page(
+    monkeypatch: pytest.MonkeyPatch,
+    aspect: Any,
+    path: str,
+    pages: Mapping[Any, Any],
+    places: list[Any],
+    subjects: list[Any],
+):
+    """Each page begins behind the last of the one before, until there is none."""
+
+    async def live_windows(_self: object) -> dict[str, int]:
+        return {"u": 1, "v": 2}
+
+    monkeypatch.setattr(BoardView, "live_windows", live_windows)
+    ledger = Pages(monkeypatch, path, pages)
+    view = a_view(Redis(), ranking=a_ranking(**SEGMENTED))
+    object.__setattr__(view, "ledger", ledger)
+    assert subjects == await walked(aspect(view).walks()[0](2))
+    assert [("b", place, 2) for place in places] == ledger.asked
+
+
+async def test_the_standings_of_a_board_are_walked_by_window_and_player(monkeypatch: pytest.MonkeyPatch):
+    """From the first player of each live window on; those of another shard are left to it."""
+    pages = {"": ["ada", "xeno"], "xeno": ["zoe"], "zoe": []}
+    asked: list[Any] = []
+
+    async def live_windows(_self: object) -> dict[str, int]:
+        return {"u": 1, "v": 2}
+
+    async def standings_after(_self: object, window: str, after: str, count: int) -> list[Any]:
+        asked.append((window, after, count))
+        return [SimpleNamespace(player=player) for player in pages[after]]
+
+    monkeypatch.setattr(BoardView, "live_windows", live_windows)
+    monkeypatch.setattr(BoardView, "standings_after", standings_after)
+    view = a_view(Redis())
+    assert [[StandingSlot(window, player)] for window in "uv" for player in (b"ada", b"zoe")] == await walked(
+        Slots(view).walks()[0](2)
+    )
+    assert [(window, after, 2) for window in "uv" for after in pages] == asked
+    assert [[b"ada"], [b"zoe"]] * 2 == await walked(Names(view).walks()[0](2))
+
+
+async def test_the_windows_of_an_index_are_those_with_standings_and_those_that_can_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """By name, each with its end; the index that spans shards has none."""
+
+    async def live_windows(_self: object) -> dict[str, int]:
+        return {"daily:20200101": 5, "alltime": FOREVER_MS}
+
+    monkeypatch.setattr(BoardView, "live_windows", live_windows)
+    ranking = a_ranking(windows=["alltime", "daily"])
+    found = await a_view(Redis(), ranking=ranking).windows()
+    assert ["alltime", "daily:20200101", "daily:20231113", "daily:20231114"] == list(found)
+    assert (None, 5) == (found["alltime"], found["daily:20200101"])
+    assert {} == await a_view(Redis(), ranking=ranking, shards=()).windows()
+
+
+async def test_groups_are_walked_through_what_is_kept_of_players_or_through_all_keys(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """Their keys and their members; a key that is no text, or not a group's, is passed over."""
+    windows_of(monkeypatch)
+    redis = Redis()
+    keys_by_window = {window: [f"{STEM}segment:country:ch:{window}"] for window in WINDOWS}
+
+    async def keys_of_groups(window: str, _count: int) -> AsyncGenerator[list[str], None]:
+        yield keys_by_window[window]
+
+    async def members(key: str, _count: int) -> AsyncGenerator[list[bytes], None]:
+        yield [key[-3:].encode()]
+
+    async def scan(_count: int) -> AsyncGenerator[list[bytes], None]:
+        yield [b"\xff", f"{STEM}names".encode(), f"{STEM}segment:country:fr:w".encode()]
+
+    redis.keys_of_groups, redis.members, redis.scan = keys_of_groups, members, scan  # type: ignore[attr-defined]
+    view = a_view(redis, ranking=a_ranking(**SEGMENTED))
+    every = [name for names in keys_by_window.values() for name in names]
+    [walk] = GroupMembers(view).walks()
+    assert [[GroupMember(name, name[-3:].encode())] for name in every] == await walked(walk(9))
+    [walk] = GroupMembers(view, searches=True).walks()
+    assert [[GroupMember(f"{STEM}segment:country:fr:w", b"r:w")]] == await walked(walk(9))
+    board, through_groups = Keyspace(view).walks()
+    assert [[name.encode() for name in names] for names in keys_by_window.values()] == await walked(
+        through_groups(9)
+    )
+    assert [[key.encode() for key in await Keyspace(view)._expected()]] == await walked(board(9))
+    assert [] == await walked(Keyspace(a_view(redis)).walks()[1](9))
+    redis.slices = {f"{STEM}{window}:segmented": [[b"ada"], [b"\xff"]] for window in WINDOWS}
+    assert [[StandingSlot(window, player)] for window in WINDOWS for player in (b"ada", b"\xff")] == (
+        await walked(GroupSlots(view).walks()[1](9))
+    )
+
+
+async def test_players_move_on_the_boards_of_groups_when_their_memberships_are_repaired(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """In every window, or in that of the slot; bytes that are no text are nobody's."""
+    windows_of(monkeypatch)
+    followed: list[Any] = []
+
+    async def follow(_self: object, player: str, windows: Iterable[str]) -> None:
+        followed.append((player, list(windows)))
+
+    monkeypatch.setattr("gateway.steward.index.comparison.segments.SegmentBoards.follow", follow)
+    redis = Redis(memberships={b"\xff": b"1"})
+    view = grouped_view(redis, [], GROUPED)
+    await Memberships(view).repair(
+        [Difference("b", Kind.WRONG_MEMBERSHIP, subject=each) for each in (b"ada", b"\xff")]
+    )
+    key = f"{STEM}memberships"
+    assert [("drop", key, {b"\xff": b"1"}), ("put", key, {"ada": "3 country:ch"})] == redis.done
+    slots = [StandingSlot("daily:1", each) for each in (b"ada", b"\xff")]
+    await GroupSlots(view).repair([Difference("b", Kind.MISSING_GROUP, subject=each) for each in slots])
+    assert [("ada", list(WINDOWS)), ("ada", ["daily:1"])] == followed
+
+
+async def test_limits_and_open_runs_are_judged_without_the_ledger(monkeypatch: pytest.MonkeyPatch):
+    """They are most of all keys."""
+    asked: list[int] = []
+    names = [f"{STEM}limit:player:ada".encode(), f"{STEM}open:ada".encode()]
+    facts = {names[0]: ("string", NOW_MS + 1), names[1]: ("zset", NOW_MS + 1)}
+    redis = Redis(facts=facts | {b"\xff": ("string", None)}, runs={names[1]: (1, NOW_MS)})
+    board, _ = keyspace(monkeypatch, redis)
+
+    async def expected() -> dict[str, Any]:
+        asked.append(1)
+        return {}
+
+    monkeypatch.setattr(board, "_expected", expected)
+    assert [] == await board.compare(names)
+    assert [] == asked
+    assert [b"\xff"] == [each.subject for each in await board.compare([*names, b"\xff"])]
+    assert [1] == asked
