@@ -15,7 +15,9 @@ from tempfile import mkdtemp
 
 import atheris
 
-with atheris.instrument_imports(include=["gateway.edge", "replay.recording"]):
+with atheris.instrument_imports(
+    include=["gateway.edge", "replay.recording", "scoregate.imports", "scoregate.raw_requests"]
+):
     from tests.fuzz.targets import TARGETS
 
 

@@ -25,7 +25,10 @@ from gateway.edge.auth.signatures import (
 from gateway.edge.auth.tickets import Ticket, Tickets, _pack
 from gateway.edge.http import strict_json
 from gateway.edge.problems import Problem, ProblemType
+from gateway.edge.reads.cursors import Cursors
 from replay.recording import RecordingError, decode, encode
+from scoregate.raw_requests import raw_request
+from tests.fuzz.export_targets import EXPORTS
 
 MOST_TICKS: Final = 1000
 LONG_NUMBER: Final = re.compile(rb"[0-9]{15}|[eE]")
@@ -38,6 +41,8 @@ _SIGNATURE_PROBLEMS: Final = {
     ProblemType.SIGNATURE_INVALID,
 }
 _TICKETS: Final = Tickets(Keyring(bytes(32)))
+_CURSORS: Final = Cursors(bytes(64))
+_LIST: Final = ("boards", "tiny")
 
 
 def signature(data: bytes) -> None:
@@ -103,6 +108,26 @@ def ticket(data: bytes) -> None:
     assert 32 == len(_TICKETS.key(text))
 
 
+def cursor(data: bytes) -> None:
+    """A cursor: the only spelling of what we sealed, or a problem."""
+    text = data.decode("latin-1")
+    try:
+        place = _CURSORS.place_of(text, _LIST)
+    except Problem as problem:
+        _is_one_of({ProblemType.SCHEMA_VIOLATION}, problem)
+        return
+    assert text == _CURSORS.next_of(_LIST, place)
+
+
+def explained(data: bytes) -> None:
+    """A request as somebody has copied it: a head, an empty line and a body, which read the same once more."""
+    read = raw_request(data)
+    head, _, body = read.data.partition(b"\r\n\r\n")
+    assert len(read.data) <= 2 * len(data) + 64
+    assert data.endswith(body) or b"\n" in data
+    assert b"\n" not in head.replace(b"\r\n", b"")
+
+
 def _is_one_of(kinds: set[ProblemType], problem: Problem) -> None:
     """A problem of these kinds, whose detail an answer can carry."""
     assert problem.kind in kinds
@@ -153,5 +178,14 @@ TARGETS: Final[dict[str, tuple[Callable[[bytes], None], Callable[[], list[bytes]
         ],
     ),
     "ticket": (ticket, lambda: [*_issued()]),
+    "cursor": (cursor, lambda: [(_CURSORS.next_of(_LIST, ["a", 7]) or "").encode(), b"", b"AAAA", b"\xff"]),
+    "explained": (
+        explained,
+        lambda: [
+            b"POST /v1/boards/b/scores HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}",
+            b"> GET / HTTP/1.1\n> Host: a\n> \n< HTTP/1.1 200\n",
+        ],
+    ),
+    **EXPORTS,
 }
 """Each target with the bytes to begin from."""
