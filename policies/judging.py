@@ -193,25 +193,63 @@ TIME_VALIDATORS: Final = frozenset({"clock", "slow_motion", "delay"})
 
 
 class Modes(PolicySection):
-    """The use of each validator's findings: nothing, a record, a moderator's decision or a rejection."""
+    """The use of each validator's findings: nothing, a record, a moderator's decision or a rejection.
 
-    bounds: ModeSetting = Mode.REJECT
-    stats: ModeSetting = Mode.REJECT
-    rules: ModeSetting = Mode.REJECT
-    velocity: ModeSetting = Mode.REJECT
-    clock: ModeSetting = Mode.REJECT
-    slow_motion: ModeSetting = Mode.SHADOW
-    delay: ModeSetting = Mode.OFF
-    abandonment: ModeSetting = Mode.SHADOW
-    anomaly: ModeSetting = Mode.FLAG
-    drift: ModeSetting = Mode.FLAG
-    progress: ModeSetting = Mode.SHADOW
-    probing: ModeSetting = Mode.SHADOW
-    recording_reuse: ModeSetting = Mode.FLAG
-    timing: ModeSetting = Mode.SHADOW
-    input_rate: ModeSetting = Mode.SHADOW
-    slow_motion_inputs: ModeSetting = Mode.SHADOW
-    similarity: ModeSetting = Mode.SHADOW
+    The descriptions say what each looks for, in the schema, in `scoregate policy check` and in the reference.
+    """
+
+    bounds: Annotated[ModeSetting, Field(description="a score that `score` says there cannot be")] = (
+        Mode.REJECT
+    )
+    stats: Annotated[ModeSetting, Field(description="a statistic that `stats` says there cannot be")] = (
+        Mode.REJECT
+    )
+    rules: Annotated[ModeSetting, Field(description="a claim that breaks one of `rules`")] = Mode.REJECT
+    velocity: Annotated[
+        ModeSetting, Field(description="more points per second than `velocity.points_per_second`")
+    ] = Mode.REJECT
+    clock: Annotated[ModeSetting, Field(description="more ticks than time has passed since the ticket")] = (
+        Mode.REJECT
+    )
+    slow_motion: Annotated[
+        ModeSetting,
+        Field(description="a run that was open for much longer than it was played, see `slow_motion`"),
+    ] = Mode.SHADOW
+    delay: Annotated[
+        ModeSetting, Field(description="a run that was submitted long after it could have ended, see `delay`")
+    ] = Mode.OFF
+    abandonment: Annotated[
+        ModeSetting,
+        Field(description="a player who opens many runs and submits few of them, see `abandonment`"),
+    ] = Mode.SHADOW
+    anomaly: Annotated[ModeSetting, Field(description="a score far outside what is known, see `anomaly`")] = (
+        Mode.FLAG
+    )
+    drift: Annotated[
+        ModeSetting, Field(description="bests that have climbed far from where they began, see `drift`")
+    ] = Mode.FLAG
+    progress: Annotated[
+        ModeSetting, Field(description="a new best that gains too much at once, see `progress`")
+    ] = Mode.SHADOW
+    probing: Annotated[
+        ModeSetting, Field(description="a player who was limited for refused claims, see `limits.refused`")
+    ] = Mode.SHADOW
+    recording_reuse: Annotated[
+        ModeSetting, Field(description="a recording that another submission on the board already has")
+    ] = Mode.FLAG
+    timing: Annotated[
+        ModeSetting,
+        Field(description="presses that no hand makes: too even, to a beat, too short; see `forensics`"),
+    ] = Mode.SHADOW
+    input_rate: Annotated[
+        ModeSetting, Field(description="more presses in a second of play than a hand can make")
+    ] = Mode.SHADOW
+    slow_motion_inputs: Annotated[
+        ModeSetting, Field(description="dense presses in a run that took much longer than it lasted")
+    ] = Mode.SHADOW
+    similarity: Annotated[
+        ModeSetting, Field(description="a recording nearly the same as another on the board")
+    ] = Mode.SHADOW
 
     @cached_property
     def severities(self) -> Mapping[str, Severity]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -251,13 +250,11 @@ def _purpose_of(section: str) -> str:
 
 
 def _purposes() -> Mapping[str, str]:
-    """Return what each validator looks for, in its own words."""
+    """Return what each validator looks for."""
     from policies.judging import Modes
-    from validators.judge import VALIDATORS
 
-    docstrings = {validator.name: inspect.getdoc(validator.check) or "" for validator in VALIDATORS}
-    described = {name: field.description for name, field in Modes.model_fields.items() if field.description}
-    return {name: _first_sentence(text) for name, text in (docstrings | described).items() if text}
+    described = {name: field.description for name, field in Modes.model_fields.items()}
+    return {name: f"Looks for {text.replace('`', '')}." for name, text in described.items() if text}
 
 
 def _first_sentence(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from policies.judging import Modes
 from scoregate.cli import app
 from tests.support.game import BUILD
 from tests.support.policies import arcade_policy, write_policies
+
+ROOT = Path(__file__).parents[2]
 
 
 def run(*words: object) -> Result:
@@ -35,6 +38,23 @@ def test_a_right_file_is_explained(tmp_path: Path):
     assert "flag: a run with a finding waits for a moderator." in result.output
     assert set(Modes.model_fields) <= {name for name, _ in lines}
     assert "warning" not in result.output
+
+
+def test_each_validator_says_what_it_looks_for_in_one_sentence(tmp_path: Path):
+    """In `policy check`, in the schema and in the reference: from the description of its setting."""
+    output = run("check", a_file(tmp_path)).output
+    schema = Modes.model_json_schema()["properties"]
+    reference = (ROOT / "docs" / "reference" / "policy.md").read_text("utf-8")
+
+    for name, field in Modes.model_fields.items():
+        text = field.description or "nothing"
+        assert f" Looks for {text.replace('`', '')}." in " ".join(output.split()), name
+        assert text == schema[name]["description"]
+        assert re.search(
+            rf"^\| `validators\.{name}` \| .* \| `{field.default}` \| {re.escape(text)}",
+            reference,
+            re.MULTILINE,
+        )
 
 
 def test_what_no_sentence_tells_is_listed(tmp_path: Path):
