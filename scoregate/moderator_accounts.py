@@ -31,7 +31,7 @@ HOUR_MS: Final = 3600 * 1000
 FIRST_ADMIN: Final = "admin"
 """The name of the account that the first admin is offered."""
 
-_EVERY_ADDRESS: Final = frozenset({"0.0.0.0", "[::]"})  # noqa: S104 - they are compared, not bound
+_LOCAL: Final = frozenset({"127.0.0.1", "0.0.0.0", "[::]"})  # noqa: S104 - they are compared, not bound
 
 _ABILITIES: Final[Mapping[str, Ability]] = {ability.role.value: ability for ability in Ability}
 
@@ -143,7 +143,7 @@ def _bind_of(settings: Settings) -> str:
         with suppress(OSError):  # the notes may be another user's, who runs the parts
             bind = next((part.bind for part in running_parts(settings.data_dir) if part.bind), bind)
     host, colon, port = bind.rpartition(":")
-    return f"localhost{colon}{port}" if host in _EVERY_ADDRESS else bind
+    return f"localhost{colon}{port}" if host in _LOCAL else bind
 
 
 async def _issue(

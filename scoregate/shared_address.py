@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,8 +35,10 @@ class SharedAddress:
                 self._claims.append(_claimed(family, at))
         except OSError as error:
             self.close()
+            hint = "; give another with --bind, such as --bind 127.0.0.1:8090"
+            hint = hint if error.errno == errno.EADDRINUSE else ""
             raise SettingsError(
-                f"SCOREGATE_BIND: cannot listen on {bind}: {error.strerror or error}"
+                f"SCOREGATE_BIND: cannot listen on {bind}: {error.strerror or error}{hint}"
             ) from None
         port = self._claims[0].getsockname()[1]
         self.bind = f"{bind.rpartition(':')[0]}:{port}"

@@ -94,6 +94,9 @@ def running_stack(
     Raises PartFailed or SettingsError.
     """
     data_dir = settings.data_dir.resolve()
+    if not data_dir.exists():
+        with sharing(settings.bind, counts.edges):
+            pass  # nothing is left of a start that cannot be
     keep_private(data_dir)
     log_dir = data_dir / "logs" if settings.log_to == "files" else None
     supervisor = Supervisor(log_dir, stop_s_of(settings))

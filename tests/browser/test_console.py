@@ -438,6 +438,16 @@ async def test_a_run_is_watched_in_its_case(desk: Desk, sits: Any):
     assert PHONE["width"] >= await phone.evaluate(WIDTH)
 
 
+async def test_a_phone_is_shown_no_keys(desk: Desk, sits: Any):
+    """Neither in the decisions of a case, nor on a player's page, nor in the header."""
+    case = await desk.case("Rook", 2_030)
+    phone = await sits(viewport=PHONE)
+    for path in (f"/console/cases/{case}", "/console/players/" + desk.players["Rook"]):
+        await phone.goto(path, wait_until="load")
+        assert 0 < await phone.locator("kbd").count()
+        assert 0 == await phone.locator("kbd:visible").count()
+
+
 async def test_the_queue_is_live_and_no_row_goes_from_under_the_keyboard(desk: Desk, sits: Any):
     """A case that comes is shown at once. One that is settled while somebody is on its row stays until they leave it."""
     first, third = await desk.case("Vega", 3_330), await desk.case("Vega", 3_350)

@@ -44,7 +44,7 @@ def test_a_moderator_is_added_with_an_invitation_and_no_password(folder: Path):
     assert 0 == added.returncode, added.stderr
     assert f"{folder / 'ledger.sqlite3'}: nothing has run here" in added.stderr
     [address] = added.stdout.splitlines()
-    assert address.startswith("http://127.0.0.1:8080/console/invitations/")
+    assert address.startswith("http://localhost:8080/console/invitations/")
     row = listed(folder)["mara"]
     assert (["senior of arcade"], ["p1"], None, "enabled") == (
         row["roles"], row["players"], row["login"], row["state"]
@@ -53,7 +53,7 @@ def test_a_moderator_is_added_with_an_invitation_and_no_password(folder: Path):
     assert (2, "another account has this name\n") == (again.returncode, again.stderr)
     with noted(folder, "edge", bind="127.0.0.1:8392"):
         invited = scoregate(folder, "moderator", "invite", "mara").stdout.strip()
-    assert invited.startswith("http://127.0.0.1:8392/console/invitations/"), "the edge listens there"
+    assert invited.startswith("http://localhost:8392/console/invitations/"), "the edge listens there"
     assert invited.rpartition("/")[2] != address.rpartition("/")[2]
     assert 0 == scoregate(folder, "moderator", "disable", "mara").returncode
     assert "disabled" == listed(folder)["mara"]["state"]
@@ -114,7 +114,7 @@ async def test_each_start_offers_the_first_admin_until_there_is_one(folder: Path
 @pytest.mark.parametrize(
     ("where", "address"),
     [
-        ({"bind": "127.0.0.1:8080"}, "http://127.0.0.1:8080/console/invitations/x"),
+        ({"bind": "127.0.0.1:8080"}, "http://localhost:8080/console/invitations/x"),
         ({"bind": "0.0.0.0:8080"}, "http://localhost:8080/console/invitations/x"),
         (
             {"bind": "0.0.0.0:8080", "hosts": ("scores.example",)},

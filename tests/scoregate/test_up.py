@@ -9,6 +9,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import termios
@@ -328,6 +329,16 @@ def test_a_wrong_setting_is_one_clear_line(tmp_path, environment, said):
     assert 2 == call.returncode
     assert said in call.stderr
     assert "Traceback" not in call.stderr
+
+
+def test_a_port_that_is_taken_leaves_no_folder_and_says_how_to_take_another(tmp_path: Path):
+    """Whoever had it before, nothing is made of a start that cannot be."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        bind = f"127.0.0.1:{taken.getsockname()[1]}"
+        call = scoregate("up", "--bind", bind, "--data-dir", str(tmp_path / "data"))
+    assert 2 == call.returncode
+    assert f"cannot listen on {bind}: Address already in use; give another with --bind" in call.stderr
+    assert not (tmp_path / "data").exists()
 
 
 def test_T12_a_master_key_that_others_can_read_is_refused(tmp_path):

@@ -51,6 +51,9 @@ _WHOLE_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,14}")
 FIELDS_SHOWN: Final = 16
 """Most expected fields that a refusal names."""
 
+SHOWN_CHARS: Final = 128
+"""Most characters of a name that a refusal repeats; no board has a longer one."""
+
 ANY_FIELD: Final = ".{field}"
 """The end of a query parameter that stands for one parameter for each field."""
 
@@ -93,14 +96,15 @@ def no_such_board(edge: Edge, name: str) -> Problem:
     """Return the refusal of a board that is not there; it tells the name of a family from others."""
     if name in edge.catalogue.families:
         return Problem(ProblemType.NOT_FOUND, f"`{name}` is a family: its boards are `{name}.<name>`")
-    return Problem(ProblemType.NOT_FOUND, "no such board")
+    return Problem(ProblemType.NOT_FOUND, f"no such board: `{name[:SHOWN_CHARS]}`")
 
 
 def family_of(request: web.Request) -> Family:
     """Return the family in the path. Raises `not-found`."""
-    family = request.app[EDGE].catalogue.families.get(request.match_info["family"])
+    name = request.match_info["family"]
+    family = request.app[EDGE].catalogue.families.get(name)
     if family is None:
-        raise Problem(ProblemType.NOT_FOUND, "no such family")
+        raise Problem(ProblemType.NOT_FOUND, f"no such family: `{name[:SHOWN_CHARS]}`")
     return family
 
 

@@ -106,7 +106,7 @@ async def open_first(request: web.Request, board: Board, player: str, signature:
     family = edge.catalogue.families.get(board.family or "")
     if family is None or board.opened is None or not family.is_for_players_to_open(board.name):
         # The policies changed a moment ago.
-        raise Problem(ProblemType.NOT_FOUND, "no such board")
+        raise no_such_board(edge, board.name)
     _refuse_unsigned(family, board.name, signature)
     async with edge.openings.turn(board.name):
         # Another request may have opened it, here or elsewhere, since this one found it missing.
@@ -115,7 +115,7 @@ async def open_first(request: web.Request, board: Board, player: str, signature:
             await _open(edge, family, board.opened, player)
     opened = await edge.catalogue.board(board.name)
     if opened is None:
-        raise Problem(ProblemType.NOT_FOUND, "no such board")
+        raise no_such_board(edge, board.name)
     return opened
 
 

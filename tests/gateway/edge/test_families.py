@@ -352,7 +352,7 @@ async def test_a_board_that_is_a_family_is_refused_as_one(studio: Studio):
     """Its reader learns how its boards are named; a name that nobody has is no such board."""
     for name, detail in (
         ("level", "`level` is a family: its boards are `level.<name>`"),
-        ("nobody", "no such board"),
+        ("nobody", "no such board: `nobody`"),
     ):
         answer = await studio.harness.get(f"/v1/boards/{name}/entries")
         assert (404, detail) == (answer.status, answer.body["detail"])
