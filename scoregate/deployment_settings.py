@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from gateway.deployment.policies_folder import is_folder_here, noted_policies_folder
+from gateway.deployment.run_files import running_parts
 from policies.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -19,6 +21,16 @@ def with_policies_folder(settings: Settings) -> Settings:
         return settings
     noted = noted_policies_folder(settings.data_dir)
     return settings if noted is None else settings.model_copy(update={"policies_dir": noted})
+
+
+def at_its_address(settings: Settings) -> Settings:
+    """Return the settings, with the address of the edge over the data directory unless one is configured."""
+    if "bind" in settings.model_fields_set:
+        return settings
+    with suppress(OSError):  # the notes may be another user's, who runs the parts
+        if bind := next((part.bind for part in running_parts(settings.data_dir) if part.bind), None):
+            return settings.model_copy(update={"bind": bind})
+    return settings
 
 
 def with_same_policies(settings: Settings) -> Settings:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Final
 
 from pydantic import ValidationError
 
-from gateway.deployment.run_files import running_parts
 from gateway.edge.auth.moderator_credentials import moderator_of_account
 from gateway.edge.auth.moderators import EVERYWHERE, Ability, ModeratorRole
 from gateway.edge.auth.own_pages import address_at
@@ -24,6 +22,7 @@ from gateway.runtime.clock import wall_clock
 from gateway.runtime.settings import Settings
 from gateway.wiring import open_ledger
 from policies.errors import AccountConflict, SettingsError
+from scoregate.deployment_settings import at_its_address
 from scoregate.operator_boards import actor_here
 
 HOUR_MS: Final = 3600 * 1000
@@ -138,10 +137,7 @@ def address_of(settings: Settings, token: str) -> str:
 
 def _bind_of(settings: Settings) -> str:
     """Return where the edge listens, as a browser on this machine reaches it."""
-    bind = settings.bind
-    if "bind" not in settings.model_fields_set:
-        with suppress(OSError):  # the notes may be another user's, who runs the parts
-            bind = next((part.bind for part in running_parts(settings.data_dir) if part.bind), bind)
+    bind = at_its_address(settings).bind
     host, colon, port = bind.rpartition(":")
     return f"localhost{colon}{port}" if host in _LOCAL else bind
 

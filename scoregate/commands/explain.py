@@ -80,6 +80,7 @@ async def _known(given: GivenKey | None, clock: Clock, data_dir: Path | None) ->
     from gateway.edge.auth.tokens import Tokens
     from gateway.edge.request_explanation import Known
     from gateway.wiring import catalogue_of
+    from scoregate.deployment_settings import at_its_address
     from scoregate.signing_keys import GivenKeys
 
     settings = settings_of(data_dir)
@@ -87,7 +88,7 @@ async def _known(given: GivenKey | None, clock: Clock, data_dir: Path | None) ->
         keys = GivenKeys(given) if given else None
         yield Known(settings, clock, keys, keys)
         return
-    settings = deployment_of(data_dir)
+    settings = at_its_address(deployment_of(data_dir))
     keyring = keyring_of(settings)
     async with existing_ledger(settings) as ledger:
         catalogue = catalogue_of(settings, ledger)

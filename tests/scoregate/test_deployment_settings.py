@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -10,10 +12,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from gateway.deployment.policies_folder import NOTE, note_policies_folder, noted_policies_folder
+from gateway.deployment.run_files import noted
 from gateway.runtime.settings import Settings, bundled_policies
 from policies.errors import SettingsError
 from scoregate.cli import app
 from scoregate.deployment_settings import with_policies_folder, with_same_policies
+from tests.support import preloaded
 from tests.support.families import write_family
 
 KEY = "11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo="
@@ -108,3 +112,22 @@ def test_the_note_outlives_an_upgrade_of_the_package(tmp_path: Path):
     assert [NOTE] == [path.name for path in tmp_path.iterdir()]
     note_policies_folder(Settings(data_dir=tmp_path / "none"), "edge")
     assert noted_policies_folder(tmp_path / "none") is None
+
+
+def test_a_request_is_explained_at_the_address_of_the_edge_that_runs(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Whoever gave `up` another port need not say it again; an address in a variable goes first."""
+    monkeypatch.delenv("SCOREGATE_BIND", raising=False)
+    (data / "master.key").write_text(base64.b64encode(bytes(32)).decode())
+    (data / "master.key").chmod(0o600)
+    request = data / "request.txt"
+    request.write_bytes(b"POST /v1/boards/arcade/scores HTTP/1.1\r\nHost: localhost:8392\r\n\r\n")
+
+    environment = {**os.environ, "SCOREGATE_DATA_DIR": str(data)}
+    with noted(data, "edge", bind="127.0.0.1:8392"):  # a lock of this process, which others see
+        told = preloaded.finished(["explain", str(request)], environment, timeout_s=120)
+        assert "ok     the target: localhost:8392" in told.stdout
+        elsewhere = environment | {"SCOREGATE_BIND": "127.0.0.1:8393"}
+        told = preloaded.finished(["explain", str(request)], elsewhere, timeout_s=120)
+        assert "'localhost:8392' is not in SCOREGATE_HOSTS" in told.stdout
