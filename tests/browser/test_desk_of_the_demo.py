@@ -118,7 +118,8 @@ async def demo(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Demo]:
             await eventually(lambda: link.search(log.read_text()) is not None, log)
             found = link.search(log.read_text())
             assert found is not None
-            yield Demo(url, found[1], folder / "data", dict(zip(names, held, strict=True)))
+            origin = found[1].partition("/console/")[0]  # whose cookies the link sets
+            yield Demo(origin, found[1], folder / "data", dict(zip(names, held, strict=True)))
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(30)
