@@ -114,6 +114,8 @@ def test_limits_are_rounded_up_to_two_digits_within_those_of_a_policy(
     budget = proposed(costs, 3, margin, maximum_ticks)
     assert (fuel_limit, 3, wall_ms) == (budget.fuel, budget.memory_mib, budget.wall_ms)
     assert proposed([Cost(0, 2_000, (1.0,))], 3, 1, 500) == proposed([Cost(500, 2_000, (1.0,))], 3, 1, 500)
+    longer = [Cost(1_000, 500_000_000, (3.0,))]  # than policies allow: it needed what it needed
+    assert proposed(longer, 3, 1, 1_000) == proposed(longer, 3, 1, 500) != proposed(longer, 3, 1, 2_000)
     assert [1, 1, 1024, 1024] == [proposed(costs, mib, 1, None).memory_mib for mib in (0, 1, 1024, 1025)]
 
 
