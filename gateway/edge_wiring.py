@@ -39,7 +39,7 @@ from gateway.edge.reads.cursors import Cursors
 from gateway.edge.shutdown import Shutdown
 from gateway.edge.submissions.first_runs import BoardOpenings
 from gateway.index import keys
-from gateway.index.board_index import Index
+from gateway.index.board_indexes import Index
 from gateway.index.connection import connect_blocking
 from gateway.index.feed.live_feed import LiveFeed
 from gateway.index.groups.friends import FriendLists

@@ -9,7 +9,8 @@ from redis.asyncio import Redis
 
 from gateway.catalogue.catalogue import Catalogue, Lookup
 from gateway.deployment.reference_clock import ReferenceClock
-from gateway.index.board_index import BoardIndex, Index
+from gateway.index.board_index import BoardIndex
+from gateway.index.board_indexes import Index
 from gateway.index.connection import connect, refuse_evicting
 from gateway.index.groups.segments import SegmentBoards
 from gateway.index.shards import board_index

@@ -9,7 +9,7 @@ from typing import Final
 from gateway.edge.reads.board_reader import BoardReader
 from gateway.edge.reads.distribution_reader import DistributionReader
 from gateway.index import keys
-from gateway.index.board_index import Index
+from gateway.index.board_indexes import Index
 from gateway.index.groups.circle_memory import CircleMemory
 from gateway.index.groups.friends import CIRCLE_MS, Circles
 from gateway.index.groups.segments import SegmentBoards

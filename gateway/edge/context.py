@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gateway.edge.reads.cursors import Cursors
     from gateway.edge.shutdown import Shutdown
     from gateway.edge.submissions.first_runs import BoardOpenings
-    from gateway.index.board_index import Index
+    from gateway.index.board_indexes import Index
     from gateway.index.feed.live_feed import LiveFeed
     from gateway.index.groups.friends import FriendLists
     from gateway.index.limits.charging import AddressLimit, KeyedLimit

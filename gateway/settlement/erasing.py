@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gateway.catalogue.catalogue import Catalogue
-from gateway.index.board_index import Index
+from gateway.index.board_indexes import Index
 from gateway.index.lane_stream import forget_name
 from gateway.ledger.acts import Act, add_event
 from gateway.ledger.ledger import Ledger

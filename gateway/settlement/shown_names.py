@@ -7,7 +7,7 @@ from typing import Final
 
 from gateway.catalogue.catalogue import Catalogue
 from gateway.index import keys
-from gateway.index.board_index import Index
+from gateway.index.board_indexes import Index
 from gateway.index.inspection import Inspection
 from gateway.index.lane_stream import answers_of
 from gateway.ledger.index_pages import names_of

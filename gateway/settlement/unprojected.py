@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from itertools import islice
 from typing import Final, NamedTuple
 
-from gateway.index.board_index import Index
+from gateway.index.board_indexes import Index
 from gateway.ledger.submissions import work
 from gateway.ledger.submissions.work import PROJECT_AFTER_MS
 from gateway.runtime.background import end_if_cancelled, rest

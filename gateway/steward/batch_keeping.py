@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gateway.catalogue.catalogue import Catalogue
-from gateway.index.board_index import Index
+from gateway.index.board_indexes import Index
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.moderation import batches
 from gateway.ledger.moderation.batches import DueBatch

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Protocol
 from gateway.catalogue.catalogue import Catalogue
 from gateway.deployment.presence import PartKind, Presence
 from gateway.derived.derivations import Derivations
-from gateway.index.board_index import Index
+from gateway.index.board_indexes import Index
 from gateway.ledger.ledger import Ledger
 from gateway.recordings.recordings import Recordings
 from gateway.runtime.clock import Clock, wall_clock

@@ -15,7 +15,8 @@ from typing import Final
 from gateway.catalogue.catalogue import Catalogue
 from gateway.catalogue.outdated_boards import OutdatedBoards
 from gateway.index import keys
-from gateway.index.board_index import BoardIndex, Index
+from gateway.index.board_index import BoardIndex
+from gateway.index.board_indexes import Index
 from gateway.index.gathered_commands import GatheredCommands
 from gateway.index.residency import life_ms
 from gateway.index.residents import Residents

@@ -8,7 +8,7 @@ from typing import Final
 
 from gateway.catalogue.catalogue import Catalogue
 from gateway.deployment.reference_clock import ReferenceClock
-from gateway.index.board_index import Index
+from gateway.index.board_indexes import Index
 from gateway.ledger import index_pages, queries
 from gateway.ledger.judgement import reveals, sampling
 from gateway.ledger.ledger import Ledger

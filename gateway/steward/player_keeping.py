@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from gateway.catalogue.catalogue import Catalogue
-from gateway.index.board_index import Index
+from gateway.index.board_indexes import Index
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.moderation.selections import EVERYWHERE
 from gateway.ledger.players import merges

@@ -10,7 +10,7 @@ from typing import Final
 from gateway.catalogue.catalogue import Catalogue
 from gateway.catalogue.rules_in_force import rule_in_force
 from gateway.index import keys
-from gateway.index.board_index import Index
+from gateway.index.board_indexes import Index
 from gateway.index.inspection import Inspection
 from gateway.ledger.derived.board_duties import boards_with_standings
 from gateway.ledger.derived.folded_rules import (

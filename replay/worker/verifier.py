@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from gateway.catalogue.catalogue import Catalogue
-from gateway.index.board_index import Index
+from gateway.index.board_indexes import Index
 from gateway.ledger.judgement import reveals
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.records import StoredSubmission, VerificationLease

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from gateway.catalogue.catalogue import Catalogue
-    from gateway.index.board_index import Index
+    from gateway.index.board_indexes import Index
     from gateway.ledger.ledger import Ledger
     from gateway.runtime.settings import Settings
     from gateway.steward.index.check import IndexReport

@@ -12,7 +12,7 @@ from scoregate.commands.common import DataDir, existing_ledger, finish, settings
 
 if TYPE_CHECKING:
     from gateway.catalogue.catalogue import Catalogue
-    from gateway.index.board_index import Index
+    from gateway.index.board_indexes import Index
     from gateway.ledger.ledger import Ledger
     from gateway.ledger.players.merges import Merge
     from gateway.ledger.privacy.erasures import Erasure

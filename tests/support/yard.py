@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.catalogue.catalogue import Catalogue
-from gateway.index.board_index import Index
+from gateway.index.board_indexes import Index
 from gateway.ledger import queries
 from gateway.ledger.judgement import audits
 from gateway.ledger.judgement.builds import build_statuses

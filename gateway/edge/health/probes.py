@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from gateway.index.board_index import Index
+from gateway.index.board_indexes import Index
 from gateway.index.connection import probe
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.submissions import work

@@ -19,7 +19,7 @@ from redis.asyncio.cluster import ClusterNode
 
 from gateway.catalogue.catalogue import Catalogue
 from gateway.index import keys
-from gateway.index.board_index import Index
+from gateway.index.board_indexes import Index
 from gateway.index.cluster import primaries, scan_server
 from gateway.index.inspection import Inspection
 from gateway.index.scripts import index_boundary

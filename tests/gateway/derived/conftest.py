@@ -14,7 +14,7 @@ from redis import Redis
 from gateway.catalogue.catalogue import Catalogue
 from gateway.derived.derivations import Derivations
 from gateway.index import keys
-from gateway.index.board_index import Index
+from gateway.index.board_indexes import Index
 from gateway.ledger.derived import webhooks
 from gateway.ledger.derived.webhooks import Delivery, DeliveryState, Webhook
 from gateway.ledger.ledger import Ledger

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from gateway.catalogue.catalogue import Catalogue
 from gateway.derived.derivations import Derivations
 from gateway.index import keys
-from gateway.index.board_index import Index
+from gateway.index.board_indexes import Index
 from gateway.ledger.boards.board_opening import open_boards
 from gateway.ledger.boards.board_rows import FamilyTerms
 from gateway.ledger.derived import webhooks

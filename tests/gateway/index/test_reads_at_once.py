@@ -12,7 +12,8 @@ import pytest
 from redis.asyncio import Redis
 
 from gateway.index import keys
-from gateway.index.board_index import BoardIndex, CommittedRun, Index
+from gateway.index.board_index import BoardIndex, CommittedRun
+from gateway.index.board_indexes import Index
 from gateway.shared_records import Change, StoredBaseline
 from policies.choices import RankKind
 from policies.errors import IndexNotWhole, IndexUnavailable
