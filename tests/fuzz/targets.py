@@ -122,9 +122,8 @@ def cursor(data: bytes) -> None:
 def explained(data: bytes) -> None:
     """A request as somebody has copied it: a head, an empty line and a body, which read the same once more."""
     read = raw_request(data)
-    head, _, body = read.data.partition(b"\r\n\r\n")
+    head = read.data.partition(b"\r\n\r\n")[0]
     assert len(read.data) <= 2 * len(data) + 64
-    assert data.endswith(body) or b"\n" in data
     assert b"\n" not in head.replace(b"\r\n", b"")
 
 
