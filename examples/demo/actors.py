@@ -28,8 +28,10 @@ TICKS_PER_SECOND: Final = 60
 CHECKPOINT_TICKS: Final = 60
 SIGNATURE_S: Final = 120
 """Seconds for which a signature is valid."""
-VERDICT_S: Final = 20.0
+VERDICT_S: Final = 60.0
 """Longest wait for a verdict, in seconds."""
+PATIENCE_S: Final = 60.0
+"""Seconds for which an actor offers a submission again to an edge that sheds load."""
 
 
 class Layer(StrEnum):
@@ -62,11 +64,17 @@ class Reply:
 
     status: int
     document: Mapping[str, Any]
+    retry_after_s: int = 1
 
     @property
     def problem(self) -> str:
         """Return the problem type's name, empty if the request was not refused."""
         return str(self.document.get("type", "")).rpartition("/")[2]
+
+    @property
+    def is_shed(self) -> bool:
+        """Return whether the edge had no time for the request, whatever it was."""
+        return self.problem == "temporary-reduced-capacity"
 
 
 class Actor:
@@ -109,11 +117,21 @@ class Actor:
         return body, sign_for_run(key, target, body, parameters)
 
     async def send_bytes(self, body: bytes, headers: Mapping[str, str], *, token: str | None = None) -> Reply:
-        """Send exactly these bytes and return the answer."""
+        """Send exactly these bytes, again while the edge sheds load, and return the answer."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            reply = await self.post(body, headers, token=token)
+            if not reply.is_shed or time.monotonic() > deadline:
+                return reply
+            await asyncio.sleep(reply.retry_after_s)
+
+    async def post(self, body: bytes, headers: Mapping[str, str], *, token: str | None = None) -> Reply:
+        """Send exactly these bytes once and return the answer."""
         bearer = {"Authorization": f"Bearer {token}"} if token else {}
         scores = self._url / "v1" / "boards" / BOARD / "scores"
         async with self.session.post(scores, data=body, headers={**headers, **bearer}) as response:
-            return Reply(response.status, json.loads(await response.read()))
+            retry_after_s = int(response.headers.get("Retry-After", "1"))
+            return Reply(response.status, json.loads(await response.read()), retry_after_s)
 
     async def ending(self, reply: Reply) -> Layer:
         """Wait for the verdict on the submission behind `reply` and return the layer at which it ended.

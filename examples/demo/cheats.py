@@ -111,9 +111,8 @@ async def flood(_game: DemoGame, actor: Actor) -> Layer:
     """Send hundreds of made-up claims at once."""
     run = await actor.open_run()
     played = await actor.play(run, 0.3, SHORT_TICKS, in_real_time=False)
-    replies = await asyncio.gather(
-        *(actor.send(run, claim_of(played, score=10 * number)) for number in range(FLOOD_CLAIMS))
-    )
+    claims = [claim_of(played, score=10 * number) for number in range(FLOOD_CLAIMS)]
+    replies = await asyncio.gather(*(actor.post(*actor.sign(run, claim, run.key)) for claim in claims))
     refusals = Counter(PROBLEM_LAYERS[reply.problem] for reply in replies if reply.problem)
     accepted = [reply for reply in replies if not reply.problem]
     if len(accepted) > 1 or (accepted and await actor.ending(accepted[0]) is Layer.BOARD):

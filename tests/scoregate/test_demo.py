@@ -5,16 +5,25 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
+import aiohttp
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from scoregate_client import ScoregateClient
 
-from examples.demo.actors import Layer
+from examples.demo.actors import Actor, Layer
 from examples.demo.cheats import CHEATS
 from examples.demo.tally import HONEST, Tally
 from tests.support import preloaded
 from tests.support.deployment import eventually
 from tests.support.forked_parts import FORK_PARTS
+
+if TYPE_CHECKING:
+    from examples.arcade.players import Arcade
 
 
 def a_good_tally() -> Tally:
@@ -71,6 +80,40 @@ def test_an_honest_run_that_a_moderator_approves_is_on_the_board():
     assert not tally.is_good
     tally.note_approval()
     assert tally.is_good
+
+
+@pytest.fixture
+async def shedding_edge() -> AsyncIterator[tuple[Actor, list[bytes]]]:
+    """An actor before an edge that has time from the third request on, and the bodies that came."""
+    came: list[bytes] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        came.append(await request.read())
+        if len(came) > 2:
+            return web.json_response({"submission": "s"}, status=202)
+        shed = {"type": "https://scoregate.example/problems/temporary-reduced-capacity"}
+        return web.json_response(shed, status=503, headers={"Retry-After": "0"})
+
+    app = web.Application()
+    app.router.add_post("/v1/boards/arcade/scores", answer)
+    async with TestServer(app) as server, aiohttp.ClientSession() as session:
+        url = str(server.make_url("/"))
+        client = ScoregateClient(url, session=session)
+        yield Actor(session, client, cast("Arcade", None), url), came
+
+
+async def test_an_actor_sends_the_same_bytes_again_while_the_edge_sheds_load(shedding_edge):
+    """A starved machine loses no honest run, and no repeated request becomes a first one."""
+    actor, came = shedding_edge
+    assert 202 == (await actor.send_bytes(b"claim", {})).status
+    assert [b"claim"] * 3 == came
+
+
+async def test_a_flood_does_not_wait_for_an_edge_that_sheds_load(shedding_edge):
+    """Each of its claims is sent once."""
+    actor, came = shedding_edge
+    assert (await actor.post(b"claim", {})).is_shed
+    assert [b"claim"] == came
 
 
 HERE = "import tempfile\ntempfile.tempdir = None"
