@@ -55,7 +55,7 @@ async def test_M14_a_check_reads_as_the_case_that_it_was(harness: Harness):
     assert decided != before
     await all_drawn(harness)
     mara = await read(harness, run, harness.moderator())
-    assert (decided["case"], []) == (mara["case"], mara["queue"]["cases"])
+    assert (decided["case"], [], []) == (mara["case"], mara["queue"]["cases"], mara["player"]["cases"])
     assert players == (await harness.get(f"/v1/submissions/{run.id}", run.token)).body
     taken = (await harness.post(f"{QUEUE}/next", None, noor)).body["case"]
     assert (run.id, "held") == (taken["submission"], taken["kind"])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.ledger.moderation import labels
+from gateway.ledger.moderation import labels, waiting_cases
 from tests.attacks.test_moderation import a_held_run, decide
 from tests.support.harness import Harness
 
@@ -48,6 +48,19 @@ async def test_a_read_takes_so_many_labels_and_no_more(harness: Harness, monkeyp
     assert shown["is_cut"]
     assert shown["since"] is not None
     assert {"approved": 1} == shown["decisions"]["made"]
+
+
+@pytest.mark.parametrize(("most", "is_cut"), [(10, True), (11, False)])
+async def test_a_queue_that_is_not_counted_whole_has_no_median(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, most: int, is_cut: bool
+):
+    """It would be that of the part that was counted; the age of the oldest case is still known."""
+    for _ in range(11):
+        await a_held_run(harness)
+    monkeypatch.setattr(waiting_cases, "MOST", most)
+    queue = (await figures(harness))["queue"]
+    assert (most, is_cut, is_cut) == (queue["waiting"], queue["is_cut"], queue["median_s"] is None)
+    assert queue["oldest_s"] is not None
 
 
 @pytest.mark.parametrize("query", ["?since=yesterday", "?until=1", "?who=mara"])

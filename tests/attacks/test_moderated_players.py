@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from gateway.runtime.settings import Settings
 from tests.attacks.test_bans import SEEN, ban
-from tests.support.attack import accept, honest
-from tests.support.harness import Harness, Run
+from tests.support.attack import accept, honest, registered
+from tests.support.families import open_tracks
+from tests.support.harness import Harness, Run, free_port, running_harness
+from tests.support.policies import a_family, write_policies
+from tests.support.valkey import ValkeyServer
 
 PAGE = "/v1/moderation/players/"
 
@@ -53,6 +59,29 @@ async def test_submissions_of_a_player_are_listed_newest_first_page_by_page(harn
     assert [run.id for run in reversed(runs)] == ids
     foreign = await harness.get(f"{page}?cursor={first['next']}", harness.moderator("other"))
     assert (422, "schema-violation") == (foreign.status, foreign.problem)
+
+
+async def test_M02_a_standing_on_a_rollup_is_shown_to_who_may_read_the_rollup(
+    tmp_path: Path, valkey: ValkeyServer
+):
+    """It follows from boards of the family; a moderator of these has not for that the rollup, which has a policy of its own."""
+    family = a_family("track", writes="trusted", score={"minimum": 0, "maximum": 1_000})
+    rollup = {"board": "world", "title": "World", "rollup": {"family": "track"}}
+    folder = write_policies(tmp_path / "policies", family, rollup)
+    bind = f"127.0.0.1:{free_port()}"
+    settings = Settings(data_dir=tmp_path / "data", policies_dir=folder, redis_url=valkey.url, bind=bind)
+    async with running_harness(settings) as harness:
+        key = await registered(harness)
+        await open_tracks(harness.edge.ledger, "track.a")
+        entry = {"operation": "one", "player": "ada", "score": 5}
+        assert 202 == (await harness.as_server(key, "eu-1", "/v1/boards/track.a/entries", entry)).status
+        shown = {
+            boards: (await harness.get(f"{PAGE}ada", harness.moderator(*boards))).body["standings"]
+            for boards in (("track",), ("track", "world"))
+        }
+    assert {("track",): ["track.a"], ("track", "world"): ["track.a", "world"]} == {
+        boards: [each["board"] for each in standings] for boards, standings in shown.items()
+    }
 
 
 @pytest.mark.parametrize("path", ["", "/submissions", "/bans"])

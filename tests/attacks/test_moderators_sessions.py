@@ -138,13 +138,15 @@ async def test_M11_a_session_that_was_ended_is_out_with_the_next_request(harness
 
 
 async def test_M13_a_session_ends_by_itself(harness: Harness):
-    """Twelve hours after it was used last, and a week after it began however much it is used."""
+    """Twelve hours after it was used last, and a week after it began however much it is used; then no list has it."""
     await with_password(harness)
     idle, busy = await logged_in(harness), await logged_in(harness)
     for _ in range(15):
         harness.clock.shift(11 * HOUR_S)
         assert 200 == (await busy.ask("GET", "/session")).status
     assert REFUSED == told(await idle.ask("GET", "/session"))
+    listed = (await busy.ask("GET", "/sessions")).body["sessions"]
+    assert [True] == [each["is_this"] for each in listed]
     harness.clock.shift(4 * HOUR_S)
     assert REFUSED == told(await busy.ask("GET", "/session"))
 

@@ -216,6 +216,23 @@ def test_what_is_revoked_during_a_ban_stays_away_after_it():
     assert [] == game.standings()
 
 
+def test_what_cannot_be_read_any_more_stays_away_after_a_ban_and_holds_up_nothing():
+    """The bad row costs its own run, and what else the player has comes back."""
+    game = a_game()
+    runs = [game.play("track.a", "ada", score, 0) for score in (3, 4)]
+    for run in runs:
+        game.decide(run, *_turns["verify"])
+    game.ban("one", "ada")
+    triggers = "SELECT name FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'submissions'"
+    for (name,) in game.books.rows(triggers):
+        game.books.rows(f'DROP TRIGGER "{name}"')
+    game.books.rows(f"UPDATE submissions SET stats = '[]' WHERE submission_id = '{runs[1]}'")
+    assert game.unban("one").seen_seq is None
+    assert [("promoted", "verified"), ("revoked", "record-unreadable")] == [
+        game.state_of(each) for each in runs
+    ]
+
+
 def test_what_counts_unverified_does_so_again_after_a_ban_and_convicts_nobody():
     """Nothing else of the player is put up for verification, and what was sampled is not said to be verified."""
     game = a_game()

@@ -262,13 +262,21 @@ def test_merges_that_were_undone_hide_none_that_is_in_force(monkeypatch: pytest.
 
 
 def test_players_who_were_parted_merge_again_a_day_later():
-    """Each turn writes an event for ever of each run; an operator may do it at once."""
+    """Each turn writes an event for ever of each run, also the second; whom they were merged into need not wait."""
     game = played(("ada", 1))
     game.part(game.merge("ada", "bob"), at_ms=NOON_MS + 3)
-    soon, late = (Merge(f"at-{at}", "ada", "cyd", ACTOR, NOON_MS + at) for at in (REST_MS, REST_MS + 3))
-    with pytest.raises(StateConflict, match="in a day"):
-        game.books.do(begin(soon, rest_ms=REST_MS))
-    assert game.books.do(begin(late, rest_ms=REST_MS)).is_new
+    of_the_other = begin(Merge("of-bob", "bob", "dan", ACTOR, NOON_MS + 4), rest_ms=REST_MS)
+    assert game.books.do(of_the_other).is_new
+    for parted in (3, REST_MS + 5):
+        soon, late = (
+            Merge(f"at-{at}", "ada", "cyd", ACTOR, NOON_MS + at)
+            for at in (parted + REST_MS - 1, parted + REST_MS)
+        )
+        with pytest.raises(StateConflict, match="in a day"):
+            game.books.do(begin(soon, rest_ms=REST_MS))
+        merged = game.books.do(begin(late, rest_ms=REST_MS))
+        assert merged.is_new
+        game.part(game.follow(merged.merge, at_ms=NOON_MS + parted + REST_MS), at_ms=NOON_MS + REST_MS + 5)
 
 
 def test_a_moderators_run_is_theirs_also_once_it_counts_for_another_player():

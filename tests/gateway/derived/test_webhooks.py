@@ -319,6 +319,21 @@ async def test_an_endpoint_that_asks_to_be_left_alone_is(stage, receiver, status
     assert least_s * 1000 <= waiting.due_at_ms - before_ms <= most_s * 1000 + (stage.clock() - before_ms)
 
 
+async def test_an_endpoint_that_always_asks_for_a_second_is_left_alone_for_longer_each_time(stage, receiver):
+    """What it asks for makes a pause longer and never shorter: it would use up all attempts within a minute."""
+    endpoint = await stage.webhook(receiver.url, types=("submission.decided",))
+    derivations = stage.derivations()
+    await catch_up(derivations)
+    await stage.score("ada", 5)
+    stage.clock.stop()
+    receiver.status, receiver.headers = 503, {"Retry-After": "1"}
+    for tries in (1, 2, 3):
+        await deliver(derivations)
+        [waiting] = await stage.queued(endpoint)
+        assert pause_ms(tries, 1) <= waiting.due_at_ms - stage.clock() <= pause_ms(tries, 0)
+        stage.clock.shift((waiting.due_at_ms - stage.clock()) / 1000)
+
+
 async def test_an_endpoint_may_name_the_moment_until_which_it_is_left_alone(stage, receiver):
     """Retry-After as a date; one that is over, or that no calendar has, asks for nothing."""
     endpoint = await stage.webhook(receiver.url, types=("submission.decided",))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -361,8 +362,11 @@ async def test_a_feed_of_friends_tells_of_them_and_of_who_passes_the_bearer(harn
         await write(harness, private, 4, "bob")
         await write(harness, private, 7, "bob")
         told = [await feed.event() for _ in range(4)]
+        await write(harness, private, 20, me)
+        own = {(each.kind, each.data["player"]) for each in [await feed.event() for _ in range(2)]}
     assert ["overtaken", "standing", "standing", "overtaken"] == [each.kind for each in told]
     assert ["eve", "bob"] == [each.data["by"]["player"] for each in told if each.kind == "overtaken"]
+    assert {("rank", me), ("standing", me)} == own
     refused = await harness.get("/v1/boards/vault/live?friends=true&players=bob", token)
     assert (422, "schema-violation") == (refused.status, refused.problem)
 
@@ -434,7 +438,7 @@ async def test_an_edge_that_ends_lets_its_listeners_go(settings: Settings):
         async with sse(harness) as feed:
             harness.edge.live.release()
             assert await feed.has_ended()
-        async with harness.edge.live.listen("vault") as late:
+        async with asyncio.timeout(20), harness.edge.live.listen("vault") as late:
             assert [EventKind.BEGIN] == [
                 event.kind for events in [each async for each in late.events] for event in events
             ]
@@ -498,10 +502,14 @@ async def test_a_feed_of_friends_ends_with_its_bearers_token(harness: Harness):
 
 
 async def test_a_feed_of_friends_ends_when_its_bearers_token_expires(harness: Harness):
-    """It is good for as long as it says, however long a feed is kept open."""
+    """It is good for as long as it says and the clock is in doubt, however long a feed is kept open."""
     private, now_s = await registered(harness), harness.clock() // 1000
     token = harness.edge.tokens.mint(Bearer("ada", Role.PLAYER, now_s + 60), now_s=now_s)
+    object.__setattr__(harness.edge, "reference", SimpleNamespace(error_ms=60_000))
     async with sse(harness, "window=alltime&friends=true", token=token) as stream:
         harness.clock.shift(61)
         await write(harness, private, 4, "ada")
+        assert [4] == await stream.scores(1)
+        harness.clock.shift(60)
+        await write(harness, private, 5, "ada")
         assert await stream.has_ended()
