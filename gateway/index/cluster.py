@@ -20,6 +20,8 @@ from redis.client import NEVER_DECODE
 from redis.exceptions import ConnectionError as NoConnection
 from redis.exceptions import RedisClusterException, RedisError
 
+from gateway.index.packing import PACKED
+
 Client = Redis | RedisCluster
 
 RAW: Final[dict[str, Any]] = {NEVER_DECODE: True}
@@ -56,11 +58,19 @@ class Cluster(RedisCluster):
             reinitialize_steps=0,  # it would break all calls in progress; moved slots are noted anyway
             **options,
         )
+        self._pack_by_hiredis()
         self.commands_parser = _Commands()
         self.timeout_s = timeout_s
         self._turns = asyncio.Semaphore(connections)
         self._pipelines = asyncio.Semaphore(connections)
         self._discovery: asyncio.Task[None] | None = None
+
+    def _pack_by_hiredis(self) -> None:
+        # redis-py has no option for it: the nodes that were named, and those that will be discovered.
+        packed = PACKED[self.connection_kwargs["connection_class"]]
+        self.connection_kwargs["connection_class"] = packed
+        for node in self.nodes_manager.startup_nodes.values():
+            node.connection_class = packed
 
     async def initialize(self, *arguments: Any, **options: Any) -> RedisCluster:
         """Return the client once it knows the nodes."""

@@ -14,6 +14,7 @@ from redis.backoff import NoBackoff
 
 from gateway.index import keys
 from gateway.index.cluster import Client, Cluster, one_per_server, server_targets
+from gateway.index.packing import PACKED
 from gateway.index.scripts import index_boundary
 from gateway.runtime.settings import CLUSTER_URL
 from policies.errors import IndexUnavailable, SettingsError
@@ -60,6 +61,7 @@ def _client(url: str, *, timeout_s: float, connections: int, encoding_errors: st
         retry=Retry(NoBackoff(), 0),
         **options,
     )
+    pool.connection_class = PACKED[pool.connection_class]
     return Redis.from_pool(pool)  # the client owns the pool and closes it
 
 
