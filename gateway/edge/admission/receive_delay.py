@@ -17,7 +17,8 @@ _INFO_BYTES: Final = 56
 _LAST_DATA_RECEIVED: Final = struct.Struct("=52xI")
 """`tcpi_last_data_recv` of `struct tcp_info`: the age of the newest segment with data (ms; linux/tcp.h)."""
 
-_getsockopt: Final = ctypes.CDLL(None, use_errno=True).getsockopt if sys.platform == "linux" else None
+_getsockopt: Final = ctypes.PyDLL(None).getsockopt if sys.platform == "linux" else None
+"""It never waits, so it keeps the interpreter lock, which it might not get back at once."""
 
 
 def receive_delay_s(transport: asyncio.BaseTransport) -> float:

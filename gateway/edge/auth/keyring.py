@@ -20,11 +20,14 @@ class Keyring:
     def __init__(self, master: bytes) -> None:
         if len(master) < KEY_BYTES:
             raise SettingsError(f"the master key must have at least {KEY_BYTES} bytes, it has {len(master)}")
-        self._extracted = hmac.digest(_SALT, master, "sha256")
+        # Copied for each key. `hmac.digest` would give the interpreter lock away, and wait to get it back.
+        self._expanding = hmac.new(hmac.digest(_SALT, master, "sha256"), digestmod="sha256")
 
     def derive(self, purpose: bytes) -> bytes:
         """Return 32 bytes: the first block of HKDF-Expand with `purpose` as info (RFC 5869, §2.3)."""
-        return hmac.digest(self._extracted, purpose + b"\x01", "sha256")
+        expanding = self._expanding.copy()
+        expanding.update(purpose + b"\x01")
+        return expanding.digest()
 
     def __repr__(self) -> str:
         return "Keyring(...)"

@@ -197,7 +197,8 @@ def check_algorithm(parsed: ParsedSignature, expected: str) -> None:
 
 def verify_hmac_sha256(key: bytes, base: bytes, signature: bytes) -> bool:
     """Return whether `signature` is the HMAC-SHA256 of `base`, in constant time."""
-    return hmac.compare_digest(hmac.digest(key, base, "sha256"), signature)
+    # Not `hmac.digest`: it gives the interpreter lock away, and waits to get it back, whatever the length.
+    return hmac.compare_digest(hmac.new(key, base, "sha256").digest(), signature)
 
 
 def verify_ed25519(public_key: Ed25519PublicKey, base: bytes, signature: bytes) -> bool:
