@@ -203,7 +203,7 @@ class Catalogue:
     def _read_beside(self, name: str) -> None:
         if name not in self._under_way:
             try:
-                self._lookups.tell(name)
+                self._lookups.tell_all([name])
             except IndexUnavailable:  # too many wait, so a later use asks again
                 return
             self._under_way.add(name)

@@ -70,9 +70,9 @@ class Batcher(Generic[Item, Answer]):
         self._put(_Waiting(items, all=answers))
         return answers
 
-    def tell(self, item: Item) -> None:
-        """Send an item without waiting for an answer. Raises IndexUnavailable if too many wait."""
-        self._put(_Waiting((item,)))
+    def tell_all(self, items: Sequence[Item]) -> None:
+        """Send items in one call, without waiting for answers. Raises IndexUnavailable if too many wait."""
+        self._put(_Waiting(items))
 
     def _put(self, waiting: _Waiting[Item, Answer]) -> None:
         if self._size >= self._waiting:

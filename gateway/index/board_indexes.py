@@ -54,12 +54,13 @@ class Index:
                 self.on_unprojected(board, changes)
             raise
 
-    def close_run(self, board: Board, run: CommittedRun) -> None:
-        """Close a run with the next batch. If that fails, the reconciler makes the submission pending.
+    def close_runs(self, board: Board, runs: Sequence[CommittedRun]) -> None:
+        """Close runs with the next batch. If that fails, the reconciler makes the submissions pending.
 
         Raises IndexUnavailable if too many wait.
         """
-        self._closures.tell(_Closure(self.of(board), run))
+        index = self.of(board)
+        self._closures.tell_all([_Closure(index, run) for run in runs])
 
     async def drained(self) -> None:
         """Wait until no batch is left."""

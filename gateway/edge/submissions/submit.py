@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -91,7 +91,8 @@ async def submit_score(request: web.Request) -> web.Response:
         refuse_large(edge, len(new.recording or b""))
         is_large = new.recording is not None and new.recording_bytes > edge.recordings.inline_bytes
         receipt = await (_append_large(edge, new) if is_large else edge.ledger.append(new))
-        close_run(edge, board, new, receipt)
+        if receipt.is_new:
+            close_runs(edge, board, [(new, receipt)])
         if receipt.is_new and receipt.state is State.REJECTED:
             await _note_refusal(edge, admission_request, board)
     _refuse_other_content(receipt, run)
@@ -286,20 +287,19 @@ def from_address(edge: Edge, new: NewSubmission, address: str) -> NewSubmission:
     return new._replace(address=edge.noted_addresses.to_note(run.player, address, now_ms=run.received_at_ms))
 
 
-def close_run(edge: Edge, board: Board, new: NewSubmission, receipt: Receipt) -> None:
-    """Close the run in the index, and show it there if it is pending."""
-    # Not awaited: the submission is durable, and the steward repairs the index.
-    if not receipt.is_new:
-        return
-    run = new.submission
-    edge.noted_addresses.note(run.player, new.address, now_ms=run.received_at_ms)
-    committed = CommittedRun(
-        run.submission_id, run.player, run.received_at_ms, is_pending=receipt.state is State.PENDING
-    )
+def close_runs(edge: Edge, board: Board, stored: Sequence[tuple[NewSubmission, Receipt]]) -> None:
+    """Close new runs in the index, and show there which are pending."""
+    # Not awaited: the submissions are durable, and the steward repairs the index.
+    committed = []
+    for new, receipt in stored:
+        run = new.submission
+        edge.noted_addresses.note(run.player, new.address, now_ms=run.received_at_ms)
+        is_pending = receipt.state is State.PENDING
+        committed.append(CommittedRun(run.submission_id, run.player, run.received_at_ms, is_pending))
     try:
-        edge.index.close_run(board, committed)
+        edge.index.close_runs(board, committed)
     except IndexUnavailable:
-        _log.warning(Event.INDEX_DOWN, board=run.board, submission=run.submission_id)
+        _log.warning(Event.INDEX_DOWN, board=board.name, submissions=[run.submission_id for run in committed])
 
 
 def _refuse_other_content(receipt: Receipt, run: SignedRun) -> None:

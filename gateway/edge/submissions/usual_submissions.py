@@ -27,7 +27,7 @@ from gateway.edge.http.request import parse_body
 from gateway.edge.http.responses import JSON, count_receipt
 from gateway.edge.problems import COMMON_HEADERS, Problem
 from gateway.edge.submissions import submit
-from gateway.edge.submissions.signed_runs import RunHead, SignedRun, is_signed_by_run, valid_ticket
+from gateway.edge.submissions.signed_runs import SignedRun, is_signed_by_run, valid_ticket
 from gateway.edge.submissions.submit import Begun
 from gateway.edge.submissions.submitted_recording import body_limit
 from gateway.edge.submissions.usual_requests import (
@@ -159,7 +159,8 @@ class UsualSubmissions:
         signed = SignedRequest(parsed, base, fields["content-digest"])
         if not is_signed_by_run(self._edge, signed):
             return None
-        return RunHead(valid_ticket(self._edge, signed, board), signed).with_body(request.body)
+        ticket = valid_ticket(self._edge, signed, board)
+        return SignedRun(ticket, parsed.nonce, signed.check_body(request.body))
 
     def _entered(
         self,
@@ -189,6 +190,13 @@ class UsualSubmissions:
             outcomes = await self._edge.ledger.append_all(
                 [(each.new, each.usual.visit.until_s) for each in judged]
             )
+            stored = [
+                (each.new, outcome)
+                for each, outcome in zip(judged, outcomes, strict=True)
+                if isinstance(outcome, Receipt) and outcome.is_new
+            ]
+            if stored:
+                submit.close_runs(self._edge, board, stored)
             answers = _Answers(board)
             for each, outcome in zip(judged, outcomes, strict=True):
                 self._end(each, outcome, answers)
@@ -234,15 +242,14 @@ class UsualSubmissions:
 
     def _end(self, judged: Judged, outcome: Receipt | BaseException, answers: _Answers) -> None:
         """Answer a stored submission; give back one that is not, or that was stored before."""
-        usual, admitted, new = judged
+        usual, admitted, _ = judged
         if isinstance(outcome, BaseException):
             _give_back(usual, Begun(admitted, error=outcome))
         elif not outcome.is_new:
             _give_back(usual, Begun(admitted, receipt=outcome))
         else:
-            submit.close_run(self._edge, usual.board, new, outcome)
             reach(Point.BEFORE_ANSWER)
-            count_receipt(outcome, outcome.state.value)
+            count_receipt(outcome, outcome.state)
             usual.is_open = False
             usual.visit.leave()
             is_last = self._edge.shutdown.has_begun
@@ -267,7 +274,7 @@ class _Answers:
         # None of these texts needs an escape: they are ids, names of boards and states.
         body = (
             f'{{"submission":"{receipt.submission_id}","board":"{receipt.board}","player":"{receipt.player}"'
-            f',"score":{receipt.score},"state":"{receipt.state.value}"}}'
+            f',"score":{receipt.score},"state":"{receipt.state}"}}'
         )
         if is_last:
             lines += "Connection: close\r\n"

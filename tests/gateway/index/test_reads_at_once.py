@@ -129,7 +129,7 @@ async def test_runs_that_end_are_pending_on_boards_that_were_let_go(client: Redi
     """The end of a process waits for them all, whichever board's index it keeps."""
     index = Index(client, lambda client, board: BoardIndex(client, board.ranking), limit=1)
     for name in ("b", "c", "d"):
-        index.close_run(a_board(name), CommittedRun(f"run-{name}", "ada", 1))
+        index.close_runs(a_board(name), [CommittedRun(f"run-{name}", "ada", 1)])
     assert 1 == len(index.cache)
     await index.drained()
     pending = [await client.zrange(keys.pending(name), 0, -1) for name in ("b", "c", "d")]
