@@ -72,9 +72,12 @@ class _Doubt:
         return max(self.size_ms, abs(offset_ms - self.before_ms))
 
 
+_STEADY: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
 def steady_ms() -> float:
     """Return the milliseconds since boot, with sleep where the system counts it. Nobody sets this clock."""
-    return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)) / 1e6
+    return time.clock_gettime_ns(_STEADY) / 1e6
 
 
 class ReferenceClock:
@@ -116,10 +119,13 @@ class ReferenceClock:
         if self._followed is None:
             return UNMEASURED_MS
         now_ms = self._steady()
-        self._doubts = [doubt for doubt in self._doubts if doubt.until_ms > now_ms]
-        leaps_ms = max((doubt.at(self._followed.offset_ms) for doubt in self._doubts), default=0.0)
+        leaps_ms = self._leaps_ms(now_ms, self._followed.offset_ms) if self._doubts else 0.0
         drift_ms = (now_ms - self._followed.at_ms) * DRIFT
         return round(self._followed.error_ms + drift_ms + max(leaps_ms, self._contested_ms)) + 1
+
+    def _leaps_ms(self, now_ms: float, offset_ms: float) -> float:
+        self._doubts = [doubt for doubt in self._doubts if doubt.until_ms > now_ms]
+        return max((doubt.at(offset_ms) for doubt in self._doubts), default=0.0)
 
     @property
     def offset_ms(self) -> int:

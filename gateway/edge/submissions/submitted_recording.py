@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import binascii
 import hashlib
 from typing import Final
@@ -65,7 +64,7 @@ def _decode_recording(text: str | None, board: Board) -> bytes | None:
     if text is None:
         return None
     try:
-        recording = base64.b64decode(text, validate=True)
+        recording = binascii.a2b_base64(text, strict_mode=True)
     except (binascii.Error, ValueError):
         raise Problem(ProblemType.SCHEMA_VIOLATION, "recording: expected base64") from None
     _refuse_too_large(len(recording), board)
