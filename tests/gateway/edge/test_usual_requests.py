@@ -94,6 +94,41 @@ def test_an_honest_body_is_usual_and_one_with_a_key_twice_is_not():
                 parse_body(wrong, bodies.NewScore)
 
 
+MOST = 2**53 - 1
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"score": MOST + 1},
+        {"score": -MOST - 1},
+        {"ticks": MOST + 1},
+        {"ticks": -1},
+        {"stats": {"kills": MOST + 1}},
+        {"stats": {"kills": -MOST - 1}},
+        {"stats": {"kills": True}},
+        {"stats": {"Kills": 1}},
+        {"stats": {f"s{number}": 1 for number in range(17)}},
+        {"recording": "A" * 1_400_001},
+        {"recording": None},
+        {"more": 1},
+    ],
+)
+def test_a_body_beyond_the_bounds_of_the_model_is_not_usual(changed: dict[str, Any]):
+    """Each number one past its bound, each text and table one too long."""
+    assert read_usual_score(json.dumps(HONEST | changed).encode()) is None
+
+
+def test_a_body_at_the_bounds_of_the_model_is_usual():
+    """The largest numbers, as many statistics, and as long a recording."""
+    stats = {f"s{number}": MOST for number in range(16)}
+    for score, ticks in ((MOST, 0), (-MOST, MOST)):
+        claim = {"score": score, "ticks": ticks, "stats": stats, "recording": "A" * 1_400_000}
+        usual = read_usual_score(json.dumps(claim).encode())
+        assert usual is not None
+        assert claim == {name: getattr(usual, name) for name in claim}
+
+
 FIELDS = st.lists(
     st.tuples(
         st.sampled_from(

@@ -12,6 +12,7 @@ import pytest
 
 from gateway.edge.connections import Connection
 from gateway.edge.submissions.usual_submissions import UsualSubmissions
+from gateway.index import keys
 from gateway.ledger.writes import GroupedWrites
 from gateway.runtime.failpoints import Point, Unforeseen, arm, disarm
 from gateway.runtime.settings import Settings
@@ -275,22 +276,33 @@ async def test_submissions_of_a_moment_get_each_their_own_answer(harness: Harnes
     assert ["", "signature-invalid", ""] == [answer.problem for answer in answers[2:5]]
     assert answers[0].raw == answers[6].raw
     assert 5 == await harness.rows()
+    index = harness.edge.index
+    await index.drained()
+    waiting = await index.client.zrange(keys.pending("arcade"), 0, -1)
+    assert sorted(run.id for at, (run, _) in enumerate(runs) if at != 3) == sorted(waiting)
 
 
-async def test_a_client_that_leaves_takes_nothing_along(harness: Harness):
+async def test_a_client_that_leaves_takes_nothing_along(harness: Harness, monkeypatch: pytest.MonkeyPatch):
     """A submission whose client left while it was under way is stored, and its visit ends."""
+    is_at_the_ledger, has_left, append_all = asyncio.Event(), asyncio.Event(), GroupedWrites.append_all
 
-    async def is_under_way() -> bool:
-        return bool(harness.edge.entrance._under_way)
+    async def held(self, group):
+        is_at_the_ledger.set()
+        await has_left.wait()
+        return await append_all(self, group)
 
     async def is_over() -> bool:
         return not harness.edge.entrance._under_way
 
+    monkeypatch.setattr(GroupedWrites, "append_all", held)
     run, claim = await harness.played()
     async with RawConnection(harness.authority) as connection:
         await connection.send(as_bytes(harness.signed(run, claim), harness.authority))
-        await until(is_under_way)
+        await is_at_the_ledger.wait()
+        assert not await is_over()
         connection.reset()
+    await harness.get("/v1/boards")  # the edge has had time to see that the client has left
+    has_left.set()
     await until(is_over)
     assert "pending" == await harness.state_of(run.id)
     assert 0 == harness.edge.entrance._expected
