@@ -11,11 +11,18 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from tests.mutants import trials
 from tests.mutants.__main__ import main
 from tests.mutants.catalogue import CatalogueError, Mutant, read_catalogue
 from tests.mutants.trials import CHECKOUT
 
 PRODUCT = "def least(numbers):\n    return min(numbers)\n\n\ndef unused():\n    return 1\n"
+WAITING_TESTS = """import asyncio, uvloop
+from product import least
+
+def test_least():
+    uvloop.run(asyncio.sleep(0 if least([2, 1]) == 1 else 15))
+"""
 TESTS = "from product import least\n\n\ndef test_least():\n    assert 1 == least([2, 1])\n"
 
 
@@ -74,6 +81,15 @@ def test_a_change_that_changes_nothing_is_told_apart(tmp_path: Path, capsys: pyt
     assert "E: changes nothing (one and nothing is one)\n1 breakages: 1 changes nothing\n" in (
         capsys.readouterr().out
     )
+
+
+def test_a_breakage_that_hangs_in_a_loop_of_events_is_noticed_by_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """Though the loop of the tests goes on after a signal, whatever its handler raises."""
+    monkeypatch.setattr(trials, "TEST_S", 2)
+    assert 0 == tried(tmp_path, NOTICED, tests=WAITING_TESTS)
+    assert "N: noticed\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("entry", [STALE, AMBIGUOUS, UNTESTED, UNREADABLE], ids=lambda entry: entry["id"])

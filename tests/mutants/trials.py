@@ -110,11 +110,14 @@ def _tried(mutant: Mutant, copy: Path) -> Trial:
 
 
 def _run(copy: Path, tests: Sequence[str]) -> tuple[int, str]:
-    """Return pytest's exit status and last lines. No bytecode is kept: it could be that of the source before."""
+    """Return pytest's exit status and last lines. No bytecode is kept: it could be that of the source before.
+
+    A test that takes too long takes its process with it: uvloop swallows what a handler of signals raises.
+    """
     paths = os.pathsep.join(map(str, (copy, copy / "clients" / "python")))
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-x", "-q", "--tb=line", "-p", "no:cacheprovider"]
-        + [f"--timeout={TEST_S}", *tests],
+        + [f"--timeout={TEST_S}", "--timeout-method=thread", *tests],
         cwd=copy,
         env=os.environ | {"PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"},
         stdout=subprocess.PIPE,
