@@ -1,5 +1,5 @@
 """`python -m scoregate`."""
 
-from scoregate.cli import main
+from scoregate.light import main
 
 main()
