@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -13,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from gateway.runtime.settings import Settings
-from scoregate.light import DEFAULT_BIND, is_well
+from scoregate.commands import health
+from scoregate.light import DEFAULT_BIND, TIMEOUT_S, is_well
 from tests.support.harness import running_harness
 from tests.support.policies import arcade_policy, write_policies
 from tests.support.ports import unserved_port
@@ -21,6 +23,9 @@ from tests.support.ports import unserved_port
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"
 UNAVAILABLE = b"HTTP/1.1 503 Service Unavailable\r\n\r\n"
 WELL = b'{"status":"ready","policies":true}'
+
+CHECKED_WITHIN_S = 4
+"""The time-out of the health check in the Dockerfile."""
 
 HEAVY = {"aiohttp", "asyncio", "pydantic", "redis", "rich", "sqlalchemy", "typer"}
 """What takes longer to load than an answer takes."""
@@ -97,6 +102,13 @@ async def test_what_is_set_in_another_way_is_left_to_the_whole_command(variables
         told = {name: value.format(port) for name, value in variables.items()}
         assert not await asyncio.to_thread(is_well, told)
     assert [] == asked
+
+
+def test_an_edge_that_does_not_answer_is_left_to_the_whole_command_at_once():
+    """Which has its own patience, within that of a container."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        assert not is_well({"SCOREGATE_BIND": f"127.0.0.1:{listening.getsockname()[1]}"})
+    assert TIMEOUT_S + health.TIMEOUT_S < CHECKED_WITHIN_S
 
 
 def test_nobody_at_the_address_is_not_well():
