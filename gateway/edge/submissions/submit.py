@@ -299,7 +299,8 @@ def close_runs(edge: Edge, board: Board, stored: Sequence[tuple[NewSubmission, R
     try:
         edge.index.close_runs(board, committed)
     except IndexUnavailable:
-        _log.warning(Event.INDEX_DOWN, board=board.name, submissions=[run.submission_id for run in committed])
+        for closed in committed:
+            _log.warning(Event.INDEX_DOWN, board=board.name, submission=closed.submission_id)
 
 
 def _refuse_other_content(receipt: Receipt, run: SignedRun) -> None:

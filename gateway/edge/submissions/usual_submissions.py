@@ -27,7 +27,7 @@ from gateway.edge.http.request import parse_body
 from gateway.edge.http.responses import JSON, count_receipt
 from gateway.edge.problems import COMMON_HEADERS, Problem
 from gateway.edge.submissions import submit
-from gateway.edge.submissions.signed_runs import SignedRun, is_signed_by_run, valid_ticket
+from gateway.edge.submissions.signed_runs import RunHead, SignedRun, is_signed_by_run, valid_ticket
 from gateway.edge.submissions.submit import Begun
 from gateway.edge.submissions.submitted_recording import body_limit
 from gateway.edge.submissions.usual_requests import (
@@ -159,8 +159,7 @@ class UsualSubmissions:
         signed = SignedRequest(parsed, base, fields["content-digest"])
         if not is_signed_by_run(self._edge, signed):
             return None
-        ticket = valid_ticket(self._edge, signed, board)
-        return SignedRun(ticket, parsed.nonce, signed.check_body(request.body))
+        return RunHead(valid_ticket(self._edge, signed, board), signed).with_body(request.body)
 
     def _entered(
         self,
