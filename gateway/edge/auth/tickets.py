@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import secrets
 import struct
 from typing import Final, NamedTuple
@@ -17,11 +16,9 @@ _VERSION: Final = 1
 _VERSION_WITH_CONTENT: Final = 2
 """A ticket has the board's content digest only if the board has content. All others are of version 1, which
 edges of before families read, too."""
-_URL_SAFE: Final = bytes.maketrans(b"-_", b"+/")
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 _UNKNOWN: Final = 0xFFFFFFFF
 """The stored value of a count that is unknown because the index did not answer."""
-_KNOWN: Final = {_UNKNOWN: None}
 
 
 class Ticket(NamedTuple):
@@ -68,8 +65,7 @@ class Tickets:
 
     def read(self, text: str) -> Ticket:
         """Return the ticket of a text. Raises ValueError for some texts that no edge issued."""
-        padded = text.encode("ascii") + b"=" * (-len(text) % 4)
-        return _unpack(binascii.a2b_base64(padded.translate(_URL_SAFE)))
+        return _unpack(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
 
 
 def new_run_id(now_ms: int) -> str:
@@ -109,7 +105,7 @@ def _unpack(payload: bytes) -> Ticket:
     )
     names_at = _HEAD.size + (len(NO_CONTENT) if payload[0] == _VERSION_WITH_CONTENT else 0)
     names, end = payload[names_at:].decode("ascii"), board + player + build
-    opened, submitted = map(_KNOWN.get, counts, counts)
+    opened, submitted = (None if count == _UNKNOWN else count for count in counts)
     return Ticket(
         run.decode("ascii"),
         names[:board],

@@ -30,8 +30,8 @@ _REQUEST_LINE: Final = re.compile(
 _FIELD: Final = re.compile(r"^([A-Za-z][A-Za-z0-9-]*): ([!-~](?:[ -~]*[!-~])?)\r\n", re.MULTILINE)
 _STAT: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
 
-_members: Final = itemgetter("score", "ticks", "stats", "recording")
-_MEMBERS: Final = frozenset({"score", "ticks", "stats", "recording"})
+_MEMBERS: Final = ("score", "ticks", "stats", "recording")
+_values_of: Final = itemgetter(*_MEMBERS)
 
 _UNUSUAL: Final = frozenset(
     {"authorization", "content-encoding", "early-data", "expect", "transfer-encoding", "upgrade"}
@@ -101,13 +101,13 @@ def read_usual_score(body: bytes) -> UsualScore | None:
         return None
     if type(members) is not dict or not _is_usual(members, body):
         return None
-    return UsualScore(members["score"], members["ticks"], members["stats"], members["recording"])
+    return UsualScore(*_values_of(members))
 
 
 def _is_usual(members: dict[str, Any], body: bytes) -> bool:
-    if members.keys() != _MEMBERS:
+    if members.keys() != {*_MEMBERS}:
         return False
-    score, ticks, stats, recording = _members(members)
+    score, ticks, stats, recording = _values_of(members)
     if type(stats) is not dict or len(stats) > STATS or type(recording) is not str:
         return False
     texts = len(members) + len(stats) + 1
