@@ -45,6 +45,15 @@ def changed(settings: Settings, **changes: object) -> Settings:
 ATTEMPTS = "scoregate_webhook_deliveries_total"
 
 
+async def owed_a_decision(stage, receiver, *settings):
+    """An endpoint at the receiver, and what will send it the decision that was just made."""
+    endpoint = await stage.webhook(receiver.url, types=("submission.decided",))
+    derivations = stage.derivations(*settings)
+    await catch_up(derivations)
+    await stage.score("ada", 5)
+    return endpoint, derivations
+
+
 async def deliver(derivations) -> None:
     """Derives what there is, and delivers what is due."""
     await catch_up(derivations)
@@ -226,10 +235,7 @@ async def test_a_decision_tells_the_class_of_its_message_and_never_the_text(stag
 
 async def test_a_failure_is_tried_again_later_with_the_same_id(stage, receiver):
     """With pauses that grow, and a fresh timestamp, so that the signature is good each time."""
-    endpoint = await stage.webhook(receiver.url, types=("submission.decided",))
-    derivations = stage.derivations()
-    await catch_up(derivations)
-    await stage.score("ada", 5)
+    endpoint, derivations = await owed_a_decision(stage, receiver)
     receiver.status = 500
     for tries in (1, 2, 3):
         await deliver(derivations)
@@ -251,10 +257,9 @@ async def test_a_failure_is_tried_again_later_with_the_same_id(stage, receiver):
 
 async def test_what_was_tried_often_enough_is_dead_and_can_be_tried_again(stage, receiver):
     """It stays to be seen, with what was answered last."""
-    endpoint = await stage.webhook(receiver.url, types=("submission.decided",))
-    derivations = stage.derivations(changed(stage.settings, webhook_attempts=2))
-    await catch_up(derivations)
-    await stage.score("ada", 5)
+    endpoint, derivations = await owed_a_decision(
+        stage, receiver, changed(stage.settings, webhook_attempts=2)
+    )
     receiver.status = 404
     with counts(1, ATTEMPTS, outcome="failed"), counts(1, ATTEMPTS, outcome="dead"):
         for _ in range(3):
@@ -279,10 +284,7 @@ async def test_what_was_tried_often_enough_is_dead_and_can_be_tried_again(stage,
 )
 async def test_an_endpoint_that_is_gone_or_fails_on_and_on_is_disabled(stage, receiver, status, settings_of):
     """Nothing is queued for it any more, until it is enabled again; then what was left is delivered."""
-    endpoint = await stage.webhook(receiver.url, types=("submission.decided",))
-    derivations = stage.derivations(changed(stage.settings, **settings_of))
-    await catch_up(derivations)
-    await stage.score("ada", 5)
+    endpoint, derivations = await owed_a_decision(stage, receiver, changed(stage.settings, **settings_of))
     receiver.status = status
     with capture_logs() as logs:
         await deliver(derivations)
@@ -308,10 +310,7 @@ async def test_an_endpoint_that_is_gone_or_fails_on_and_on_is_disabled(stage, re
 )
 async def test_an_endpoint_that_asks_to_be_left_alone_is(stage, receiver, status, header, least_s, most_s):
     """Retry-After is honoured where it means something, up to a day."""
-    endpoint = await stage.webhook(receiver.url, types=("submission.decided",))
-    derivations = stage.derivations()
-    await catch_up(derivations)
-    await stage.score("ada", 5)
+    endpoint, derivations = await owed_a_decision(stage, receiver)
     receiver.status, receiver.headers = status, {"Retry-After": header}
     before_ms = stage.clock()
     await deliver(derivations)
@@ -321,10 +320,7 @@ async def test_an_endpoint_that_asks_to_be_left_alone_is(stage, receiver, status
 
 async def test_an_endpoint_that_always_asks_for_a_second_is_left_alone_for_longer_each_time(stage, receiver):
     """What it asks for makes a pause longer and never shorter: it would use up all attempts within a minute."""
-    endpoint = await stage.webhook(receiver.url, types=("submission.decided",))
-    derivations = stage.derivations()
-    await catch_up(derivations)
-    await stage.score("ada", 5)
+    endpoint, derivations = await owed_a_decision(stage, receiver)
     stage.clock.stop()
     receiver.status, receiver.headers = 503, {"Retry-After": "1"}
     for tries in (1, 2, 3):
@@ -336,10 +332,7 @@ async def test_an_endpoint_that_always_asks_for_a_second_is_left_alone_for_longe
 
 async def test_an_endpoint_may_name_the_moment_until_which_it_is_left_alone(stage, receiver):
     """Retry-After as a date; one that is over, or that no calendar has, asks for nothing."""
-    endpoint = await stage.webhook(receiver.url, types=("submission.decided",))
-    derivations = stage.derivations()
-    await catch_up(derivations)
-    await stage.score("ada", 5)
+    endpoint, derivations = await owed_a_decision(stage, receiver)
     stage.clock.stop()
     stage.clock.shift(-(stage.clock() % 1000) / 1000)  # dates have whole seconds
     receiver.status = 503
@@ -406,10 +399,7 @@ async def test_a_delivery_that_cannot_be_written_down_is_one_that_comes_again(
     stage, receiver, monkeypatch: pytest.MonkeyPatch, failure: Exception, event: str
 ):
     """The log says so, the endpoints go on by themselves, and once the lease is over it is told again, by the same id."""
-    endpoint = await stage.webhook(receiver.url, types=("submission.decided",))
-    derivations = stage.derivations()
-    await catch_up(derivations)
-    await stage.score("ada", 5)
+    endpoint, derivations = await owed_a_decision(stage, receiver)
     with monkeypatch.context() as patched, capture_logs() as logs:
         patched.setattr(webhooks, "note_attempts", Failing(failure))
         await deliver(derivations)
@@ -433,10 +423,7 @@ class Failing:
 
 async def test_no_redirect_is_followed(stage, receiver):
     """It would lead past every check of where webhooks may go."""
-    endpoint = await stage.webhook(receiver.url, types=("submission.decided",))
-    derivations = stage.derivations()
-    await catch_up(derivations)
-    await stage.score("ada", 5)
+    endpoint, derivations = await owed_a_decision(stage, receiver)
     receiver.status, receiver.headers = 307, {"Location": receiver.url}
     await deliver(derivations)
     [waiting] = await stage.queued(endpoint)
@@ -524,10 +511,9 @@ async def test_nothing_is_lost_with_redis_and_nothing_told_twice(stage, receiver
 
 async def test_what_was_delivered_is_forgotten_in_time(stage, receiver):
     """Delivered ones after three days, dead ones after thirty."""
-    endpoint = await stage.webhook(receiver.url, types=("submission.decided",))
-    derivations = stage.derivations(changed(stage.settings, webhook_attempts=1))
-    await catch_up(derivations)
-    await stage.score("ada", 5)
+    endpoint, derivations = await owed_a_decision(
+        stage, receiver, changed(stage.settings, webhook_attempts=1)
+    )
     await deliver(derivations)
     receiver.status = 500
     await stage.score("bob", 5)
