@@ -15,6 +15,7 @@ from gateway.edge.auth.moderators import Moderator, ModeratorRole
 from gateway.edge.moderation.decisions import RequestedDecision, decide_case
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire.moderation_decisions import NewDecision
+from gateway.index import keys
 from gateway.ledger import queries
 from gateway.runtime.clock import rfc3339
 from policies.decision_codes import DecisionKind
@@ -32,6 +33,13 @@ async def a_held_run(harness: Harness) -> Run:
     await accept(harness, honest(harness, run))
     assert "held" == await harness.state_of(run.id)
     return run
+
+
+async def test_a_held_run_waits_for_a_moderator_and_for_no_worker(harness: Harness):
+    """The index has it in no list of runs that are to be played again."""
+    await a_held_run(harness)
+    await harness.edge.index.drained()
+    assert [] == await harness.edge.index.client.zrange(keys.pending("sprint"), 0, -1)
 
 
 async def decide(harness: Harness, run: Run, verb: str, token: str | None, body: Any = WHY) -> Answer:

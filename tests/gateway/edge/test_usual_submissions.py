@@ -13,6 +13,8 @@ import pytest
 from gateway.edge.connections import Connection
 from gateway.edge.submissions.usual_submissions import UsualSubmissions
 from gateway.index import keys
+from gateway.index.board_index import CommittedRun
+from gateway.index.board_indexes import Index
 from gateway.ledger.writes import GroupedWrites
 from gateway.runtime.failpoints import Point, Unforeseen, arm, disarm
 from gateway.runtime.settings import Settings
@@ -160,6 +162,30 @@ async def test_a_resend_gets_the_stored_answer_and_other_content_none(harness: H
     other = await sent(harness, harness.signed(run, claim | {"score": claim["score"] - 10}))
     assert "run-already-submitted" == other.problem
     assert 1 == await harness.rows()
+
+
+@pytest.mark.parametrize("fields", [{}, PLAIN])
+async def test_a_run_that_the_index_has_forgotten_is_closed_once(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, fields: dict[str, str]
+):
+    """The ledger knows it, so that nothing is done twice; where its player plays from is noted with the first answer."""
+    closed: list[CommittedRun] = []
+    close_runs = Index.close_runs
+
+    def counted(self, board, runs):
+        closed.extend(runs)
+        close_runs(self, board, runs)
+
+    monkeypatch.setattr(Index, "close_runs", counted)
+    run, claim = await harness.played()
+    request, index = harness.signed(run, claim), harness.edge.index
+    first = await sent(harness, request, **fields)
+    await index.drained()
+    await index.client.delete(keys.pending("arcade"), keys.settled("arcade"))
+    again = await sent(harness, request, **fields)
+    assert (first.raw, "true") == (again.raw, again.headers["Idempotency-Replayed"])
+    assert [(run.id, True)] == [(each.submission_id, each.is_pending) for each in closed]
+    assert [run.player] == [player for player, _ in harness.edge.noted_addresses._noted]
 
 
 async def test_a_submission_over_a_limit_is_charged_once(
