@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -256,6 +257,33 @@ async def test_a_player_reads_the_message_of_a_decision_and_never_its_note(harne
     assert "Well done." == (await told(harness, run))["message"]
 
 
+@pytest.mark.parametrize(
+    ("before", "last", "state"),
+    [
+        ((), "approve", "promoted"),
+        (("approve",), "revoke", "revoked"),
+        (("approve", "revoke"), "reinstate", "promoted"),
+        (("reject", "appeal"), "approve", "promoted"),
+    ],
+)
+async def test_a_player_is_told_with_every_decision(
+    harness: Harness, before: tuple[str, ...], last: str, state: str
+):
+    """Whatever it is that was decided, also where the run counts again."""
+    run, mara, noor = await a_held_run(harness), harness.moderator(), harness.moderator(name="noor")
+    for kind in before:
+        if kind == "appeal":
+            assert 200 == (await say(harness, run, "appeal", "It was me.")).status
+        else:
+            assert 200 == (await decide(harness, run, kind, mara)).status
+    told_so = {"code": "other", "note": "seen", "message": "We looked again."}
+    assert 200 == (await decide(harness, run, last, noor, told_so)).status
+    assert (state, "We looked again.") == (
+        (await told(harness, run))["state"],
+        (await told(harness, run))["message"],
+    )
+
+
 async def test_an_appeal_is_decided_by_somebody_else_once(harness: Harness):
     """Denied it leaves the state, granted the run counts; the decider cannot, and nobody appeals twice against a decision."""
     run, mara = await a_held_run(harness), harness.moderator(name="mara")
@@ -319,8 +347,11 @@ async def test_a_rejection_by_the_checks_can_be_appealed_against_in_time(harness
         await settle(harness.edge.ledger, harness.edge.index, board, [decision])
 
     await becomes(State.REJECTED, "replay", Reason.SCORE_MISMATCH)
+    until_ms = harness.clock() + 14 * DAY_S * 1000
     harness.clock.shift(14 * DAY_S - 60)
-    assert "possible" == (await told(harness, run))["appeal"]["state"]
+    possible = (await told(harness, run))["appeal"]
+    assert "possible" == possible["state"]
+    assert abs(datetime.fromisoformat(possible["until"]).timestamp() - until_ms / 1000) < 30
     govern(harness, appeal_days=0)
     assert None is (await told(harness, run))["appeal"]
     assert 409 == (await say(harness, run, "appeal", "It was me.")).status

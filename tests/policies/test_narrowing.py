@@ -165,3 +165,33 @@ def test_priors_on_a_logarithmic_scale_are_the_family_s():
         refuse_wider(
             a_family(anomaly={"transform": "log"}), NarrowedBounds(prior=Prior(mean=-1.0, spread=1.0))
         )
+    refuse_wider(
+        a_family(anomaly={"transform": "log"}), NarrowedBounds(prior=Prior(mean=0.0, spread=1.0))
+    )  # whose logarithm there is
+
+
+@pytest.mark.parametrize(
+    ("own", "is_wider"),
+    [
+        (Prior(mean=51.0, spread=1.0), True),  # at most its mean plus three floors, as the family's
+        (Prior(mean=50.0, spread=15.0), False),
+        (Prior(mean=49.0, spread=21.0), True),
+    ],
+)
+def test_no_spread_is_below_the_floor(own: Prior, is_wider: bool):
+    """A spread below the floor is judged as the floor, on the board and in its family alike."""
+    policy = a_family(anomaly={"threshold": 3, "spread_floor": 20, "prior": {"mean": 50, "spread": 5}})
+    assert ({} == narrowed(policy, NarrowedBounds(prior=own))) is is_wider
+
+
+def test_the_floor_of_a_board_is_that_of_its_own_scores():
+    """With narrower scores the floor is lower, so that a prior with a higher mean can still be the narrower one."""
+    rule = {"threshold": 3, "prior": {"mean": 500, "spread": 0.1}}
+    policy = Policy.model_validate(a_policy(score={"minimum": 0, "maximum": 1_000}, anomaly=rule))
+    own = Prior(mean=510.0, spread=0.1)
+    wide, narrow = NarrowedBounds(prior=own), NarrowedBounds(score=NarrowedScore(maximum=500), prior=own)
+    assert (10.0, 5.0) == (policy.spread_floor, policy.spread_floor_within(Bounds(minimum=0, maximum=500)))
+    with pytest.raises(SettingRefused, match="would be usual"):
+        refuse_wider(policy, wide)
+    refuse_wider(policy, narrow)
+    assert own == narrowed(policy, narrow)["anomaly"].prior

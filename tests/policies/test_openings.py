@@ -86,6 +86,12 @@ def test_boards_that_the_family_does_not_allow_are_refused_by_name(
     assert words in str(refused.value)
 
 
+def test_a_name_that_the_family_does_not_allow_is_that_of_the_board_itself(tmp_path: Path):
+    """The file has no setting `board` below the declared board's name."""
+    with pytest.raises(PolicyError, match=r"yaml:1: boards\.a: "):
+        family(tmp_path, boards={"a": {"title": "T"}}, names="b")
+
+
 def test_a_scheduled_board_takes_runs_for_exactly_its_day(tmp_path: Path):
     """From 00:00 UTC to 00:00 UTC; the next day's is wanted from an hour before."""
     daily = family(tmp_path, schedule="daily")

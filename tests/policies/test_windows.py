@@ -186,6 +186,14 @@ def test_B09_every_instant_is_in_exactly_one_window(data, zone, season, kind):
             "season:202603280230",
             23.5,
         ),
+        (
+            "Europe/Berlin",
+            "37 2 * * *",
+            WindowKind.SEASON,
+            at(2026, 3, 29, 0, 59),
+            "season:202603280237",
+            1403 / 60,  # to the instant at which the clock goes from 02:00 to 03:00, within the second
+        ),
         ("America/St_Johns", None, WindowKind.DAILY, at(2010, 11, 7, 2, 45), "daily:20101107", 25),
         ("Pacific/Apia", None, WindowKind.DAILY, at(2011, 12, 30, 10, 0), "daily:20111231", 24),
     ],

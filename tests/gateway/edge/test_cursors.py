@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 
+from gateway.edge.reads.cursors import Cursor
 from gateway.index import keys
+from gateway.index.board_index import Cut
+from policies.choices import RankKind
+from policies.ranking import BoardPlace
 from tests.gateway.edge.test_readers import VAULT, filled
 from tests.support.harness import Answer, Harness
 
@@ -106,7 +110,17 @@ async def test_a_cursor_stays_with_its_window(harness: Harness):
     assert (422, "schema-violation") == (refused.status, refused.problem)
 
 
-@pytest.mark.parametrize("beside", ["offset=1", "friends=true", "players=p1", "segment=a:b", "ranks=sparse"])
+@pytest.mark.parametrize(
+    "beside",
+    [
+        "offset=1",
+        "friends=true",
+        "players=p1",
+        "segment=a:b",
+        "ranks=sparse",
+        "as_of=2026-11-20T00:00:00Z",
+    ],
+)
 async def test_a_cursor_stands_alone(harness: Harness, beside: str):
     """What would mean other entries is refused beside it."""
     await filled(harness, 3)
@@ -114,6 +128,30 @@ async def test_a_cursor_stands_alone(harness: Harness, beside: str):
     answer = await harness.get(f"{VAULT}/entries?{beside}&cursor={cursor}")
     assert (422, "schema-violation") == (answer.status, answer.problem)
     assert "cursor" in answer.body["detail"]
+
+
+async def test_a_cursor_of_ranks_that_the_board_no_longer_has_is_refused(harness: Harness):
+    """As after a policy that shows fewer kinds of ranks."""
+    await filled(harness, 3)
+    board = harness.edge.catalogue.of_files["vault"]
+    gone = next(kind for kind in RankKind if kind not in board.policy.ranks)
+    text = harness.edge.cursors.text(board, Cursor("alltime", gone, Cut(BoardPlace(0, "z"))))
+    answer = await harness.get(f"{VAULT}/entries?cursor={text}")
+    assert (422, "cursor: is not of this board") == (answer.status, answer.body["detail"])
+
+
+async def test_a_cursor_of_another_board_says_nothing_of_its_order(harness: Harness):
+    """Only a cursor of this very board is outdated by another order; one of another board is just that."""
+    await filled(harness, 2)
+    of_files = harness.edge.catalogue.of_files
+    text = harness.edge.cursors.text(
+        of_files["vault"], Cursor("alltime", of_files["vault"].policy.ranks[0], Cut(BoardPlace(0, "z")))
+    )
+    other = next(
+        name for name, each in of_files.items() if each.ranking.rule != of_files["vault"].ranking.rule
+    )
+    answer = await harness.get(f"/v1/boards/{other}/entries?cursor={text}")
+    assert (422, "cursor: is not of this board") == (answer.status, answer.body["detail"])
 
 
 def decoded(cursor: str) -> bytes:

@@ -12,6 +12,9 @@ from gateway.edge.moderation.playback import playback_shown
 from gateway.ledger import queries
 from gateway.ledger.reads import ReadKind
 from gateway.runtime.settings import Settings
+from gateway.settlement.decision_records import Decision
+from gateway.settlement.settle import settle
+from policies.vocabulary import Reason, State
 from replay.simulators.sandbox import Sandbox
 from tests.replay.games import GAME, STATS, store
 from tests.support.boards import BUILD, CHECKPOINT_TICKS, tiny_claim, tiny_play, write_board
@@ -79,6 +82,23 @@ async def test_the_player_is_told_the_tick_where_the_policy_says_so(world: World
     assert untold.body["divergent_tick"] is None
     assert told.body.keys() == untold.body.keys()
     assert b"simulated" not in told.raw
+
+
+async def test_the_player_is_told_the_tick_of_the_newest_replay(world: World):
+    """A run that is replayed again, as by a corrected simulator, may diverge elsewhere."""
+    run, _ = await judged(world, "open", seed_shift=1)
+    board = await world.edge.catalogue.board("open")
+    assert board is not None
+    for state, actor, reason, detail in (
+        (State.HELD, "moderator:mara", Reason.HELD_BY_MODERATOR, {}),
+        (State.REJECTED, "replay", Reason.DIVERGED, {"first_divergent_tick": 7}),
+    ):
+        now_ms = world.harness.clock()
+        decision = Decision(run.id, state, actor, reason, now_ms, frozenset(State), detail=detail)
+        await settle(world.edge.ledger, world.edge.index, board, [decision])
+    bearer = Bearer("ada", Role.PLAYER, world.harness.clock() // 1000 + 60)
+    token = world.edge.tokens.mint(bearer, now_s=world.harness.clock() // 1000)
+    assert 7 == (await world.harness.get(f"/v1/submissions/{run.id}", token)).body["divergent_tick"]
 
 
 async def test_other_mismatches_have_no_tick(world: World):

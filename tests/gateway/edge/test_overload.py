@@ -7,13 +7,14 @@ import math
 import sys
 import time
 from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
 import uvloop
 
 from gateway.edge import connections
 from gateway.edge.admission.early_refusals import is_whole_request, is_write, refusal
-from gateway.edge.admission.shedding import ALWAYS, Entrance, Visit, overload_problem
+from gateway.edge.admission.shedding import ALWAYS, VISIT, Entrance, Visit, begin_visit, overload_problem
 from gateway.edge.problems import Problem, problem_response
 from gateway.ledger import queries
 from gateway.runtime.deadline import WAITER
@@ -41,9 +42,12 @@ class Clock:
         return self.s
 
 
-def busy(clock: Clock, *, a_second: int, seconds: float = 2.0) -> tuple[Entrance, list[Visit]]:
+def busy(
+    clock: Clock, *, a_second: int, seconds: float = 2.0, index_timeout_s: float = 0.0
+) -> tuple[Entrance, list[Visit]]:
     """An entrance behind which so many a second are dealt with, and twice as many come: with who is under way."""
-    entrance, under_way = Entrance(WITHIN_S, monotonic_s=clock), []
+    entrance = Entrance(WITHIN_S, index_timeout_s=index_timeout_s, monotonic_s=clock)
+    under_way: list[Visit] = []
     for _ in range(int(a_second * seconds)):
         clock.s += 1 / a_second
         for _ in range(2):
@@ -63,6 +67,79 @@ def test_F21_as_many_are_let_in_as_leave_in_time(a_second: int):
     with pytest.raises(Problem) as refused:
         [entrance.visit().begin() for _ in range(a_second)]
     assert (503, True) == (refused.value.kind.status, 1 <= int(refused.value.headers["Retry-After"]) <= 5)
+
+
+def test_F21_the_time_that_redis_may_take_is_added_to_the_time_to_answer():
+    """To that of the queue too: while Redis hangs, an edge does not refuse what it can still answer."""
+    clock = Clock()
+    entrance, under_way = busy(clock, a_second=200, seconds=4.0, index_timeout_s=0.5)
+    assert clock.s + WITHIN_S + 0.5 == entrance.until_s()
+    assert len(under_way) == pytest.approx(200 * (QUEUED_S + 0.5), rel=0.2)
+
+
+def test_F21_a_second_in_which_nobody_leaves_outweighs_all_that_left_before():
+    """It counts as much as the windows that fit into it: the queue of a fast edge is no measure for one that hangs."""
+    clock = Clock()
+    entrance, under_way = busy(clock, a_second=1_000)
+    for visit in under_way[60:]:
+        visit.leave()
+    clock.s += 1.0
+    assert entrance.is_full()
+
+
+def test_F21_a_burst_on_a_busy_edge_is_no_overload_while_nobody_has_waited():
+    """However many come at once: only when the oldest has waited for a twelfth of the time are they a queue."""
+    clock = Clock()
+    entrance, under_way = busy(clock, a_second=200)
+    for _ in range(500):
+        entrance.visit(0.0).begin()
+    for visit in under_way:
+        visit.leave()
+    clock.s += WITHIN_S / 13
+    assert not entrance.is_full()
+    clock.s += WITHIN_S / 13
+    assert entrance.is_full()
+
+
+def test_F21_who_is_on_the_way_from_the_door_makes_an_edge_busy():
+    """Sixteen writes make it busy, whether they have come in or are still expected."""
+    entrance = Entrance(WITHIN_S, monotonic_s=Clock())
+    for _ in range(ALWAYS - 1):
+        entrance.visit().begin()
+    assert not entrance.is_busy
+    entrance.admit_unparsed(float)
+    assert entrance.is_busy
+
+
+def test_F21_a_write_that_goes_another_way_keeps_its_deadline_and_is_counted_once():
+    """What leaves the short way for the usual one is expected there as old as it is, and leaves only once."""
+    clock = Clock()
+    entrance = Entrance(WITHIN_S, monotonic_s=clock)
+    first = entrance.visit(0.0)
+    first.begin()
+    until_s = first.until_s
+    clock.s += 0.3
+    waited_s = first.hand_over()
+    first.leave()
+    assert waited_s == pytest.approx(0.3)
+    second = entrance.visit(waited_s)
+    entrance.forget_expected()
+    second.begin()
+    assert until_s == pytest.approx(second.until_s)
+    second.leave()
+    assert not entrance._under_way
+
+
+def test_F21_the_time_to_answer_begins_once():
+    """A handler that asks for it again gets no more of it."""
+    clock = Clock()
+    visit = Entrance(WITHIN_S, monotonic_s=clock).visit()
+    request: Any = {VISIT: visit}
+    begin_visit(request)
+    clock.s += 0.5
+    begin_visit(request)
+    assert clock.s - 0.5 + WITHIN_S == visit.until_s
+    begin_visit(cast("Any", {}))  # a read has no visit
 
 
 def test_F21_who_was_let_in_at_the_door_counts_until_it_has_come():
@@ -297,6 +374,7 @@ async def test_F21_a_connection_that_was_busy_is_refused_at_the_door_again(
 WHOLE = [
     b"POST /v1/x HTTP/1.1\r\nContent-Length: 2\r\n\r\nab",
     b"DELETE /v1/x HTTP/1.1\r\nHost: a\r\n\r\n",
+    b"PUT /v1/x HTTP/1.1\r\nContent-Length: 2\r\n\r\nab",
     b"POST /v1/x HTTP/1.1\r\nConnection: Keep-Alive\r\nContent-Length: 2\r\n\r\nab",
 ]
 NOT_WHOLE = [
@@ -307,6 +385,7 @@ NOT_WHOLE = [
     b"POST /v1/x HTTP/1.1\r\nContent-Length: +2\r\n\r\nab",
     b"POST /v1/x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     b"POST /v1/x HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 0\r\n\r\n",
+    b"POST /v1/x HTTP/1.1\r\nUpgrade: websocket\r\nContent-Length: 0\r\n\r\n",
     b"POST /v1/x HTTP/1.1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
     b"POST /v1/x HTTP/1.1\r\nConnection: keep-alive, upgrade\r\nContent-Length: 0\r\n\r\n",
     b"POST /v1/x HTTP/1.1\r\nX: ",
@@ -346,6 +425,7 @@ def test_F21_a_refusal_at_the_door_is_the_problem_that_any_other_is():
     """With the same type, fields and count; and each asks for another time, so that not all come again at once."""
     with counts(200, "scoregate_problems_total", type="temporary-reduced-capacity"):
         refusals = [refusal().partition(b"\r\n\r\n") for _ in range(200)]
+    assert {"1", "2", "3", "4", "5"} == {overload_problem().headers["Retry-After"] for _ in range(200)}
     ours = problem_response(overload_problem())
     assert {ours.body} == {body for *_, body in refusals}
     heads = [head.decode().split("\r\n") for head, *_ in refusals]
