@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.ledger.moderation import labels, waiting_cases
+from gateway.ledger.moderation import labels, late_queues, waiting_cases
 from tests.attacks.test_moderation import a_held_run, decide
 from tests.support.harness import Harness
 
@@ -79,6 +79,22 @@ async def test_M02_figures_end_where_the_moderators_boards_do(harness: Harness):
     assert (
         404 == (await harness.get("/v1/moderation/figures?board=sprint", harness.moderator("vault"))).status
     )
+
+
+async def test_figures_of_a_board_are_of_its_queue_too(harness: Harness, monkeypatch: pytest.MonkeyPatch):
+    """What waits elsewhere is in neither number, though the moderator may see it."""
+    await a_held_run(harness)
+    asked: list[str | None] = []
+    late = late_queues.late_queues_of
+
+    def noted(scopes: frozenset[str], board: str | None) -> Any:
+        asked.append(board)
+        return late(scopes, board)
+
+    monkeypatch.setattr(late_queues, "late_queues_of", noted)
+    of_vault, of_sprint = await figures(harness, "?board=vault"), await figures(harness, "?board=sprint")
+    assert (0, 1) == (of_vault["queue"]["waiting"], of_sprint["queue"]["waiting"])
+    assert (["vault", "sprint"], None) == (asked, of_vault["until"])
 
 
 async def test_M01_figures_are_for_moderators(harness: Harness):

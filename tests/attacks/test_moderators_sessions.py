@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from sqlalchemy import select
 from structlog.testing import capture_logs
 
-from gateway.edge.auth import passwords
+from gateway.edge.auth import own_pages, passwords
 from gateway.edge.auth.moderator_secrets import digest_of
 from gateway.edge.auth.passwords import check_new_password
+from gateway.edge.moderation.logins import ADDRESS_RATE
 from gateway.edge.problems import Problem
 from gateway.ledger.schema import events
 from gateway.ledger.transaction import Operation, Query, Row, Transaction
-from tests.support.harness import Answer, Harness
+from tests.support.harness import Answer, Harness, Request
 from tests.support.logins import PASSWORD, admin, attempt, cookie_of, invited, logged_in, with_password
 
 HOUR_S = 3600
@@ -178,6 +181,48 @@ async def test_M06_no_other_site_logs_anybody_in(harness: Harness):
     name = await with_password(harness)
     assert (403, "csrf") == told(await attempt(harness, name, Origin="https://evil.example"))
     assert 201 == (await attempt(harness, name, Origin=harness.url)).status
+
+
+async def test_M06_no_other_site_sets_a_password(harness: Harness):
+    """Not even with an invitation: its page has to be ours."""
+    path = f"/v1/moderation/invitations/{await invited(harness)}"
+    body = json.dumps({"password": PASSWORD}).encode()
+    foreign = {"Content-Type": "application/json", "Origin": "https://evil.example"}
+    assert (403, "csrf") == told(await harness.send(Request("POST", path, body, foreign)))
+    assert 200 == (await harness.post(path, {"password": PASSWORD})).status
+
+
+async def test_M13_nobody_logs_in_where_a_browser_would_not_keep_the_session(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """A page over plain HTTP that is not of this machine is told so, with the right password too."""
+    name = await with_password(harness)
+    monkeypatch.setattr(own_pages, "LOOPBACK", frozenset())
+    assert (403, "insecure-origin") == told(await attempt(harness, name, Origin=harness.url))
+    assert 201 == (await attempt(harness, name)).status  # a program keeps what it gets
+
+
+async def test_M13_a_cookie_lives_as_long_as_its_session(harness: Harness):
+    """In the browser as in the ledger: seven days."""
+    cookie = cookie_of(await attempt(harness, await with_password(harness)))
+    assert str(7 * 24 * HOUR_S) == cookie["max-age"]
+
+
+async def test_a_session_that_is_not_ones_own_cannot_be_ended(harness: Harness):
+    """Neither an unknown one nor that of somebody else."""
+    names = [await with_password(harness, name) for name in ("noor", "lena")]
+    mine, other = [await logged_in(harness, name) for name in names]
+    [theirs] = (await other.ask("GET", "/sessions")).body["sessions"]
+    for session in (theirs["session"], "unknown"):
+        assert (404, "not-found") == told(await mine.ask("DELETE", f"/sessions/{session}"))
+    assert 200 == (await other.ask("GET", "/session")).status
+
+
+async def test_M13_looking_for_invitations_counts_for_the_address(harness: Harness):
+    """Nobody tries as many as they like; one that was given is as long as any other secret."""
+    path = "/v1/moderation/invitations/" + "A" * 43
+    answers = [await harness.get(path) for _ in range(ADDRESS_RATE.burst + 2)]
+    assert (404, 429) == (answers[0].status, answers[-1].status)
 
 
 async def test_an_invitation_is_accepted_once_in_three_days(harness: Harness):

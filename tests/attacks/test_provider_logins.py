@@ -147,6 +147,7 @@ async def test_a_moderator_logs_in_through_the_provider(desk: Harness, provider:
     with capture_logs() as lines:
         refused = await visitor.log_in(provider)
     assert (401, [("disabled", "")]) == (refused.status, causes(lines))
+    assert "Your account is disabled" == fault_in(refused)
 
 
 async def test_M13_no_answer_but_the_one_that_was_asked_for_logs_anybody_in(
@@ -343,18 +344,20 @@ async def test_a_provider_that_does_not_answer_is_told_and_waited_for_briefly(
     }.get(fault, {})
     if fault in {"failing", "no object"}:
         provider.token_answer = web.Response(status=503) if fault == "failing" else web.json_response([])
-    if fault == "at its limit":
-        monkeypatch.setattr(provider_documents, "AT_ONCE", 0)
-        answer = await visitor.ask("POST", SIGN_IN)
-    elif fault in {"failing", "no object", "elsewhere"}:
-        answer = await visitor.log_in(provider)
-    else:
-        async with asyncio.timeout(10):
+    with capture_logs() as lines:
+        if fault == "at its limit":
+            monkeypatch.setattr(provider_documents, "AT_ONCE", 0)
             answer = await visitor.ask("POST", SIGN_IN)
-        assert 503 == (await visitor.ask("POST", SIGN_IN)).status
-        assert 1 == provider.counts["document"]
-    assert (503, False) == (answer.status, visitor.is_in)
+        elif fault in {"failing", "no object", "elsewhere"}:
+            answer = await visitor.log_in(provider)
+        else:
+            async with asyncio.timeout(10):
+                answer = await visitor.ask("POST", SIGN_IN)
+            assert 503 == (await visitor.ask("POST", SIGN_IN)).status
+            assert 1 == provider.counts["document"]
+    assert (503, False, "10") == (answer.status, visitor.is_in, answer.headers.get("Retry-After"))
     assert "does not answer" in fault_in(answer)
+    assert "unreached" == causes(lines)[0][0]
 
 
 async def test_a_provider_that_says_nothing_of_how_to_call_it_is_called_as_by_default(

@@ -73,7 +73,7 @@ async def read_figures(edge: Edge, moderator: Moderator, wanted: LabelFilter) ->
         late_queues.late_queues_of(wanted.scopes, wanted.board), ReadKind.MODERATION
     )
     decided = newest._replace(labels=[label for label in newest.labels if label.known_seq is None])
-    figures = await asyncio.to_thread(_computed, wanted, decided, _age(waiting, late, edge.clock()))
+    figures = await asyncio.to_thread(figures_of, wanted, decided, age_of_queue(waiting, late, edge.clock()))
     return figures.model_copy(update={"checks": answers_to_checks(newest.labels, _is_shown_to(moderator))})
 
 
@@ -82,7 +82,8 @@ def _is_shown_to(moderator: Moderator) -> Callable[[DecisionLabel], bool]:
     return lambda label: label.moderator == moderator.name or moderator.may(Ability.OVERRULE, label.board)
 
 
-def _computed(wanted: LabelFilter, newest: NewestLabels, queue: QueueAge) -> Figures:
+def figures_of(wanted: LabelFilter, newest: NewestLabels, queue: QueueAge) -> Figures:
+    """Return the figures about decisions, the newest first, beside those of the queue."""
     runs = labelled_runs(newest.labels)
     cheats = sum(run.is_cheat for run in runs)
     return Figures(
@@ -104,7 +105,9 @@ def _computed(wanted: LabelFilter, newest: NewestLabels, queue: QueueAge) -> Fig
     )
 
 
-def _age(waiting: WaitingCases, late: Sequence[late_queues.LateQueue], now_ms: int) -> QueueAge:
+def age_of_queue(waiting: WaitingCases, late: Sequence[late_queues.LateQueue], now_ms: int) -> QueueAge:
+    """Return how long the cases of a queue have waited. Ages are not below 0, though clocks differ."""
+
     def waited_s(opened_at_ms: int) -> int:
         return max(0, now_ms - opened_at_ms) // 1000
 

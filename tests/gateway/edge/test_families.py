@@ -242,6 +242,12 @@ async def test_a_number_of_any_size_is_refused_with_its_operation_alone(studio: 
     assert ["refused"] * 4 + ["opened"] == [result["status"] for result in results]
 
 
+async def test_bounds_may_be_a_prior_alone(studio: Studio):
+    """A part of them that is not given is the family's."""
+    [result] = await studio.done(opening("a", bounds={"prior": {"mean": 10, "spread": 5}}))
+    assert ("opened", {"mean": 10, "spread": 5}) == (result["status"], result["board"]["bounds"]["prior"])
+
+
 @pytest.mark.parametrize("field", ["opens_at", "closes_at"])
 async def test_a_time_that_no_answer_could_write_opens_nothing(studio: Studio, field: str):
     """An offset leads out of the year 9999, and reading such a board would fail for everybody."""
