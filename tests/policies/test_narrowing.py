@@ -167,7 +167,7 @@ def test_priors_on_a_logarithmic_scale_are_the_family_s():
         )
     refuse_wider(
         a_family(anomaly={"transform": "log"}), NarrowedBounds(prior=Prior(mean=0.0, spread=1.0))
-    )  # whose logarithm there is
+    )  # the scale begins there
 
 
 @pytest.mark.parametrize(
