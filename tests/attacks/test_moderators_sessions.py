@@ -221,8 +221,9 @@ async def test_a_session_that_is_not_ones_own_cannot_be_ended(harness: Harness):
 async def test_M13_looking_for_invitations_counts_for_the_address(harness: Harness):
     """Nobody tries as many as they like; one that was given is as long as any other secret."""
     path = "/v1/moderation/invitations/" + "A" * 43
-    answers = [await harness.get(path) for _ in range(ADDRESS_RATE.burst + 2)]
-    assert (404, 429) == (answers[0].status, answers[-1].status)
+    statuses = [(await harness.get(path)).status for _ in range(2 * ADDRESS_RATE.burst)]
+    assert [404] * ADDRESS_RATE.burst == statuses[: ADDRESS_RATE.burst]
+    assert 429 in statuses  # a slow machine gives some more back meanwhile
 
 
 async def test_an_invitation_is_accepted_once_in_three_days(harness: Harness):
