@@ -41,6 +41,13 @@ async def world(tmp_path: Path, sandbox: Sandbox, valkey: ValkeyServer) -> Async
         yield world
 
 
+async def told_of(world: World, run: Run) -> Answer:
+    """What the player of a run is told of it."""
+    bearer = Bearer("ada", Role.PLAYER, world.harness.clock() // 1000 + 60)
+    token = world.edge.tokens.mint(bearer, now_s=world.harness.clock() // 1000)
+    return await world.harness.get(f"/v1/submissions/{run.id}", token)
+
+
 async def judged(
     world: World, board: str, *, seed_shift: int = 0, score_shift: int = 0
 ) -> tuple[Run, Answer]:
@@ -50,9 +57,7 @@ async def judged(
     request = world.harness.signed(run, claim | {"score": claim["score"] + score_shift}, board=board)
     assert 202 == (await world.harness.send(request)).status
     await world.verify(run.id)
-    bearer = Bearer("ada", Role.PLAYER, world.harness.clock() // 1000 + 60)
-    token = world.edge.tokens.mint(bearer, now_s=world.harness.clock() // 1000)
-    return run, await world.harness.get(f"/v1/submissions/{run.id}", token)
+    return run, await told_of(world, run)
 
 
 async def test_a_moderator_sees_both_hashes_and_the_inputs(world: World):
@@ -96,9 +101,7 @@ async def test_the_player_is_told_the_tick_of_the_newest_replay(world: World):
         now_ms = world.harness.clock()
         decision = Decision(run.id, state, actor, reason, now_ms, frozenset(State), detail=detail)
         await settle(world.edge.ledger, world.edge.index, board, [decision])
-    bearer = Bearer("ada", Role.PLAYER, world.harness.clock() // 1000 + 60)
-    token = world.edge.tokens.mint(bearer, now_s=world.harness.clock() // 1000)
-    assert 7 == (await world.harness.get(f"/v1/submissions/{run.id}", token)).body["divergent_tick"]
+    assert 7 == (await told_of(world, run)).body["divergent_tick"]
 
 
 async def test_other_mismatches_have_no_tick(world: World):
