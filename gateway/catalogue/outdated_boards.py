@@ -49,6 +49,13 @@ class OutdatedBoards:
         answer now.
         """
         await self._look()
+        return self._has_noted(board)
+
+    def is_known_current(self, board: str) -> bool:
+        """Return whether `has` would say no, and say it without waiting."""
+        return not self._is_due() and not self._has_noted(board)
+
+    def _has_noted(self, board: str) -> bool:
         name = noted_name(board)
         noted, number = self._notes.numbers.get(name) if self._notes else None, self._number(name)
         return noted is not None and number is not None and noted != number
@@ -64,9 +71,12 @@ class OutdatedBoards:
             self._numbers[name] = rule.number
         return self._numbers[name]
 
+    def _is_due(self) -> bool:
+        return time.monotonic() - self._looked_s >= LOOK_S
+
     async def _look(self) -> None:
         """Have notes of the last second, or go by the known ones."""
-        if time.monotonic() - self._looked_s < LOOK_S:
+        if not self._is_due():
             return
         if self._looking is None:
             self._looking = asyncio.create_task(self._read())

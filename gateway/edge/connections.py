@@ -19,6 +19,9 @@ from gateway.edge.admission.send_backlog import SendBacklog, SendBuffer
 from gateway.edge.app import build_app, refuse_expectations
 from gateway.edge.context import Edge
 from gateway.edge.problems import LOGGED, Problem, ProblemType, problem_response
+from gateway.edge.reads.page_cache import PAGES
+from gateway.edge.reads.read_budget import BUDGET
+from gateway.edge.reads.usual_reads import UsualReads, is_read
 from gateway.edge.shutdown import drain, stop_listening
 from gateway.edge.submissions.submit import NOTHING_BEGUN, Begun
 from gateway.edge.submissions.usual_requests import is_submission
@@ -50,11 +53,12 @@ async def listen(edge: Edge, sockets: Sequence[socket.socket] = ()) -> AsyncIter
     bound.
     """
     settings = edge.settings
-    runner = web.AppRunner(build_app(edge), shutdown_timeout=CLOSE_S)
+    app = build_app(edge)
+    runner = web.AppRunner(app, shutdown_timeout=CLOSE_S)
     await runner.setup()
     assert runner.server is not None
     runner.server.request_handler = refuse_expectations(runner.server.request_handler)
-    gate = ConnectionGate(edge, runner.server)
+    gate = ConnectionGate(edge, app, runner.server)
     try:
         servers = await _servers(gate, settings, sockets)
     except OSError as error:
@@ -91,7 +95,7 @@ async def _servers(
 class ConnectionGate:
     """The open connections of an edge, limited for each address and for the network around it."""
 
-    def __init__(self, edge: Edge, server: web.Server | None) -> None:
+    def __init__(self, edge: Edge, app: web.Application, server: web.Server | None = None) -> None:
         self._server = server
         self._addresses = edge.addresses
         settings = edge.settings
@@ -102,7 +106,8 @@ class ConnectionGate:
         self.entrance = edge.entrance
         self.origins = edge.origins
         self.shutdown = edge.shutdown
-        self.usual = UsualSubmissions(edge)
+        self.usual_submissions = UsualSubmissions(edge)
+        self.usual_reads = UsualReads(edge, app[PAGES], app[BUDGET])
         self.connections: set[Connection] = set()
         self.head_timeout_s = settings.head_timeout_s
         self.write_timeout_s = settings.write_timeout_s
@@ -203,16 +208,23 @@ class Connection(web.RequestHandler):
         if self._is_taken:
             self._keep_for_later(data)
             return
-        if self._was_refused(data):
+        is_alone = self._is_one_request(data)
+        if is_alone and is_write(data) and self._was_refused(data):
             return
         if self._expected is not None and is_submission(data):
-            self._is_taken = True
-            self._forget_head_deadline()
-            self._gate.usual.take(self, data)
+            self._take(self._gate.usual_submissions, data)
+            return
+        if is_alone and is_read(data):
+            self._take(self._gate.usual_reads, data)
             return
         if self._is_without_request():
             self._begun = NOTHING_BEGUN
         self._parse(data)
+
+    def _take(self, way: UsualSubmissions | UsualReads, data: bytes) -> None:
+        self._is_taken = True
+        self._forget_head_deadline()
+        way.take(self, data)
 
     def _parse(self, data: bytes) -> None:
         super().data_received(data)
@@ -274,8 +286,8 @@ class Connection(web.RequestHandler):
         if not self._is_taken:
             super()._process_keepalive()
 
-    def _was_refused(self, data: bytes) -> bool:
-        """Refuse an unparsed whole write if it would be answered too late, and return whether it was refused.
+    def _is_one_request(self, data: bytes) -> bool:
+        """Return whether data is a whole request, may be answered unparsed, and would be answered alone.
 
         Once a part of a request has come, the parser may hold it, so everything after that goes through the
         parser.
@@ -283,12 +295,16 @@ class Connection(web.RequestHandler):
         if not data:  # aiohttp calls with nothing to go on with the bytes that it holds
             return False
         self._is_plain = self._is_plain and is_whole_request(data)
-        # A refusal written here ignores a pause in writing. A client that reads nothing must not get one, or
-        # its unsent bytes would have no bound.
-        is_alone = self._is_without_request() and not self.writing_paused
-        is_ending = self._gate.shutdown.has_begun  # the answer then has to say `Connection: close`
-        if not (self._is_plain and is_alone and is_write(data)) or is_ending or self.transport is None:
+        if not self._is_plain or self.transport is None:
             return False
+        is_ending = self._gate.shutdown.has_begun  # the answer then has to say `Connection: close`
+        # An answer written unparsed ignores a pause in writing. A client that reads nothing must not get one,
+        # or its unsent bytes would have no bound.
+        return self._is_without_request() and not self.writing_paused and not is_ending
+
+    def _was_refused(self, data: bytes) -> bool:
+        """Refuse an unparsed write if it would be answered too late, and return whether it was refused."""
+        assert self.transport is not None
         waited_s = self._gate.entrance.admit_unparsed(self._receive_delay_s)
         if waited_s is not None:
             self.take_wait_s()

@@ -66,11 +66,15 @@ class Residency:
         """Whether the board leaves Redis when it is not used."""
         return self._life_ms > 0
 
+    @property
+    def is_noted(self) -> bool:
+        """Whether its use needs no note now."""
+        return not self._life_ms or time.monotonic() < self._noted_s + self._life_ms / NOTED_PER_TIME / 1000
+
     async def note_use(self, *, is_missed: bool = False) -> None:
         """Keep the board in Redis for its time from now on. `is_missed` asks for one that is not whole."""
         now_s, before_s = time.monotonic(), self._noted_s
-        is_noted = now_s < before_s + self._life_ms / NOTED_PER_TIME / 1000
-        if not is_missed and (is_noted or not self._life_ms):
+        if not is_missed and self.is_noted:
             return
         marks = [keys.used(self._board), keys.wanted(lane_of(self._board))]
         self._noted_s = now_s  # at once, or all who use a board at the same time note it

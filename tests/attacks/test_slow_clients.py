@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from gateway.edge.app import build_app
 from gateway.edge.connections import ConnectionGate
 from gateway.edge.live import heartbeats, sse
 from gateway.edge_wiring import open_edge
@@ -183,7 +184,7 @@ def test_open_feeds_do_not_hold_up_the_end(settings: Settings, loop: str):
 async def test_R12_the_connections_of_a_subscriber_are_counted_together(settings: Settings):
     """All addresses of one IPv6 /64 share the cap; what leaves is not counted on."""
     async with running_harness(settings.model_copy(update={"connections_per_address": 2})) as harness:
-        gate = ConnectionGate(harness.edge, None)
+        gate = ConnectionGate(harness.edge, build_app(harness.edge))
         names = [
             gate.enter(peer) for peer in ("2001:db8::1", "2001:db8::2", "2001:db8::3", "2001:db8:0:1::1")
         ]
@@ -196,7 +197,7 @@ async def test_R12_the_connections_of_a_network_are_counted_together(settings: S
     """A site with many addresses has a cap of its own; who is refused takes no place, and who left is not remembered."""
     few = {"connections_per_address": 2, "connections_per_network": 3}
     async with open_edge(settings.model_copy(update=few)) as edge:
-        gate = ConnectionGate(edge, None)
+        gate = ConnectionGate(edge, build_app(edge))
         names = [
             gate.enter(f"192.0.{peer}")
             for peer in ("2.1", "2.1", "2.1", "2.2", "2.3", "2.4", "3.1", "3.1", "3.1")

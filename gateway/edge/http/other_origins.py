@@ -7,7 +7,7 @@ adds by itself, so a page of another origin acts with the token that it holds, a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, MutableMapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -81,20 +81,22 @@ class AllowedOrigins:
 
     async def tell(self, request: web.Request, response: web.StreamResponse) -> None:
         """Say in an answer, whatever it is, whether the page that asked may read it."""
-        allowed = self.of_path(request.raw_path)
-        if not allowed:
-            return
-        headers = response.headers
-        if ANY not in allowed:  # else caches may send the answer to any page
-            headers["Vary"] = f"{headers['Vary']}, Origin" if "Vary" in headers else "Origin"
-        headers.update(_fields(allowed, request.headers.get("Origin", "")))
+        self.add_fields(response.headers, request.raw_path, request.headers.get("Origin", ""))
 
-    def fields_of(self, path: str, origin: str) -> dict[str, str]:
-        """Return the fields that `tell` adds to an answer without a `Vary`, for a page of this origin."""
+    def add_fields(self, headers: MutableMapping[str, str], path: str, origin: str) -> None:
+        """Add the fields of an answer for a page of this origin."""
         allowed = self.of_path(path)
         if not allowed:
-            return {}
-        return _fields(allowed, origin) if ANY in allowed else {"Vary": "Origin", **_fields(allowed, origin)}
+            return
+        if ANY not in allowed:  # else caches may send the answer to any page
+            headers["Vary"] = f"{headers['Vary']}, Origin" if "Vary" in headers else "Origin"
+        headers.update(_fields(allowed, origin))
+
+    def fields_of(self, path: str, origin: str) -> dict[str, str]:
+        """Return the fields of an answer that has no `Vary` yet, for a page of this origin."""
+        fields: dict[str, str] = {}
+        self.add_fields(fields, path, origin)
+        return fields
 
     def fields_of_unparsed(self, data: bytes) -> bytes:
         """Return the lines that an answer to an unparsed request has for the page that sent it."""

@@ -7,7 +7,7 @@ player is shown the board that everybody sees.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, MutableMapping
 from functools import partial
 from typing import Final
 
@@ -62,14 +62,19 @@ def told_apart(path: str, handler: Handler) -> Handler:
 
     async def answer(request: web.Request) -> web.StreamResponse:
         response = await handler(request)
-        control = response.headers.get("Cache-Control", "")
-        if control.startswith("public"):
-            response.headers["Vary"] = "Authorization"
-            if "Authorization" in request.headers:
-                response.headers["Cache-Control"] = control.replace("public", "private", 1)
+        tell_apart(response.headers, has_token="Authorization" in request.headers)
         return response
 
     return answer
+
+
+def tell_apart(headers: MutableMapping[str, str], *, has_token: bool) -> None:
+    """Have caches keep an answer apart from that to a request with a token, or without one."""
+    control = headers.get("Cache-Control", "")
+    if control.startswith("public"):
+        headers["Vary"] = "Authorization"
+        if has_token:
+            headers["Cache-Control"] = control.replace("public", "private", 1)
 
 
 def shadow_banned(request: web.Request, board: str) -> str | None:

@@ -20,11 +20,12 @@ import orjson
 from aiohttp import web
 from multidict import CIMultiDict
 
-from gateway.edge.context import EDGE
+from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.responses import JSON
 from gateway.edge.reads.board_reader import note_away
 from gateway.edge.reads.carried_pages import PageSpan, body_of, template_of
 from gateway.edge.reads.own_view import player_to_overlay
+from gateway.edge.reads.read_budget import DECLARED, UNDECLARED, DeclaredCost
 from gateway.edge.reads.staleness import is_behind
 from gateway.index.board_index import Entry
 from gateway.index.moves import UNMOVED, Moves
@@ -66,20 +67,24 @@ class RenderedPage:
 Render = Callable[[], Awaitable[RenderedPage]]
 
 
-@dataclass(frozen=True, slots=True)
-class _VersionedPage:
+@dataclass(slots=True)
+class VersionedPage:
+    """A page under one version. `head` is what `usual_reads` makes of its headers once it sends it."""
+
     version: Version
     body: bytes
     headers: CIMultiDict[str]
     span: PageSpan | None = None
     template: bytes = b""
     until_s: float = 0.0
+    head: bytes = b""
 
 
 class CachedPage:
     """The page of one target: its window, its renderer, and when (Unix ms) the target changes its meaning.
 
-    One with an entry that only its reader sees, the reader's `own`, is in no cache.
+    A read of it costs what is `declared`. One with an entry that only its reader sees, the reader's `own`, is
+    in no cache.
     """
 
     def __init__(
@@ -91,13 +96,15 @@ class CachedPage:
         until_ms: int = FOREVER_MS,
         *,
         own: Entry | None = None,
+        declared: DeclaredCost = UNDECLARED,
     ) -> None:
+        self.declared = declared
         self.board = board
         self.window = window
         self.render = render
         self.until_ms = until_ms
-        self.latest: _VersionedPage | None = None
-        self.rendering: tuple[Version, asyncio.Task[_VersionedPage | RenderedPage]] | None = None
+        self.latest: VersionedPage | None = None
+        self.rendering: tuple[Version, asyncio.Task[VersionedPage | RenderedPage]] | None = None
         self.is_in_cache = own is None
         self._hidden = 0 if own is None else 1
         # Other software or another policy may render it differently under the same version.
@@ -142,10 +149,20 @@ class PageCache:
             return None
         while page is not None and not await _is_current(request, page):
             if page.is_in_cache:
-                self._forget(target)
+                self.forget(target)
             page = self._pages.get(target)  # another reader may have added a newer one meanwhile
         if page is not None and page.is_in_cache:
             self._pages.move_to_end(target)
+        return page
+
+    def at_hand(self, edge: Edge, target: str) -> CachedPage | None:
+        """Return the page of a target if it is kept, and is known without waiting to mean the same still."""
+        page = self._pages.get(target)
+        if page is None or page.until_ms <= edge.clock():
+            return None
+        if edge.catalogue.at_hand(page.board.name) is not page.board:
+            return None
+        self._pages.move_to_end(target)
         return page
 
     def remember(
@@ -157,8 +174,10 @@ class PageCache:
         is_known = known is not None and known.board is board and known.window == window
         if known is not None and is_known and known.until_ms > request.app[EDGE].clock():
             return known
-        self._forget(target)
-        page = self._pages[target] = CachedPage(target, board, window, render, until_ms)
+        self.forget(target)
+        page = self._pages[target] = CachedPage(
+            target, board, window, render, until_ms, declared=request.get(DECLARED, UNDECLARED)
+        )
         self._grow(page.size_bytes)
         return page
 
@@ -176,19 +195,24 @@ class PageCache:
             return _unkept(request, await page.render())
         if _is_named(request, page, version):
             return _not_modified(page.tag(version))
-        latest = page.latest
-        if latest is not None and latest.version != version:
-            latest = self._carried(page, latest, version, versions.moves)
+        latest = self.kept(page, version, versions.moves)
         if latest is None:
-            rendered = await self._rendered_once(page, version, versions)
+            rendered = await self.rendered_once(page, version, versions)
             if isinstance(rendered, RenderedPage):
                 return _unkept(request, rendered)
             latest = rendered
         return web.Response(body=latest.body, headers=CIMultiDict(latest.headers))
 
+    def kept(self, page: CachedPage, version: Version, moves: Moves) -> VersionedPage | None:
+        """Return the page under a version, None if it has to be rendered anew for that."""
+        latest = page.latest
+        if latest is None or latest.version == version:
+            return latest
+        return self._carried(page, latest, version, moves)
+
     def _carried(
-        self, page: CachedPage, latest: _VersionedPage, version: Version, moves: Moves
-    ) -> _VersionedPage | None:
+        self, page: CachedPage, latest: VersionedPage, version: Version, moves: Moves
+    ) -> VersionedPage | None:
         """Return the page under a later version, if nothing that it shows has changed but its numbers."""
         span, since = latest.span, latest.version.name
         if span is None or latest.until_s < asyncio.get_running_loop().time():
@@ -207,11 +231,11 @@ class PageCache:
             body = body_of(template, carried)
         headers = latest.headers.copy()
         headers["ETag"] = page.tag(version)
-        return self._keep(page, _VersionedPage(version, body, headers, carried, template, latest.until_s))
+        return self._keep(page, VersionedPage(version, body, headers, carried, template, latest.until_s))
 
-    async def _rendered_once(
+    async def rendered_once(
         self, page: CachedPage, version: Version, versions: Versions
-    ) -> _VersionedPage | RenderedPage:
+    ) -> VersionedPage | RenderedPage:
         """Render the page once for all who wait for it under this version."""
         if page.rendering is None or page.rendering[0] != version:
             task = asyncio.create_task(self._rendered(page, version, versions))
@@ -221,7 +245,7 @@ class PageCache:
 
     async def _rendered(
         self, page: CachedPage, version: Version, versions: Versions
-    ) -> _VersionedPage | RenderedPage:
+    ) -> VersionedPage | RenderedPage:
         try:
             rendered = await page.render()
             if not rendered.is_from_index:
@@ -233,20 +257,21 @@ class PageCache:
             # Pages that were read together must not all be read anew together.
             until_s = asyncio.get_running_loop().time() + CARRIED_S * random.uniform(0.5, 1)  # noqa: S311 - spread, not secret
             return self._keep(
-                page, _VersionedPage(after, rendered.body, headers, rendered.span, until_s=until_s)
+                page, VersionedPage(after, rendered.body, headers, rendered.span, until_s=until_s)
             )
         finally:
             if page.rendering is not None and page.rendering[0] == version:
                 page.rendering = None
 
-    def _keep(self, page: CachedPage, latest: _VersionedPage) -> _VersionedPage:
+    def _keep(self, page: CachedPage, latest: VersionedPage) -> VersionedPage:
         before_bytes, page.latest = page.size_bytes, latest
         # A page that was dropped while it was rendered must not count: nobody would ever subtract it.
         if page.is_in_cache:
             self._grow(page.size_bytes - before_bytes)
         return latest
 
-    def _forget(self, target: str) -> None:
+    def forget(self, target: str) -> None:
+        """Let go of a target's page."""
         page = self._pages.pop(target, None)
         if page is not None:
             page.is_in_cache = False
@@ -255,7 +280,7 @@ class PageCache:
     def _grow(self, size_bytes: int) -> None:
         self._size_bytes += size_bytes
         while self._size_bytes > self._limit_bytes and self._pages:
-            self._forget(next(iter(self._pages)))
+            self.forget(next(iter(self._pages)))
 
 
 def _is_still(page: CachedPage, span: PageSpan | None, before: Version, after: Version, moves: Moves) -> bool:
@@ -273,9 +298,7 @@ def _is_still(page: CachedPage, span: PageSpan | None, before: Version, after: V
 async def _is_current(request: web.Request, page: CachedPage) -> bool:
     """Return whether a page's target means the same still, and its board was neither changed nor deleted."""
     board, edge = page.board, request.app[EDGE]
-    if page.until_ms <= edge.clock():
-        return False
-    return board.family is None or await edge.catalogue.board(board.name) is board
+    return page.until_ms > edge.clock() and await edge.catalogue.board(board.name) is board
 
 
 def revalidated(request: web.Request, response: web.Response) -> web.Response:
@@ -305,7 +328,12 @@ def _has(request: web.Request, tag: str) -> bool:
 
 
 def _not_modified(tag: str) -> web.Response:
-    return web.Response(status=web.HTTPNotModified.status_code, headers=_SHARED | {"ETag": tag})
+    return web.Response(status=web.HTTPNotModified.status_code, headers=headers_of_unchanged(tag))
+
+
+def headers_of_unchanged(tag: str) -> dict[str, str]:
+    """Return the headers of a 304 for who has the page with this tag."""
+    return _SHARED | {"ETag": tag}
 
 
 PAGES: Final = web.AppKey("pages", PageCache)

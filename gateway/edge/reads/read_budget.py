@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import suppress
 from types import coroutine
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
@@ -172,6 +172,18 @@ class CostMeter:
         self._charged_ns = self.ns
 
 
+class DeclaredCost(NamedTuple):
+    """A route, and what a read of one of its targets costs Redis and the ledger (µs)."""
+
+    route: str
+    us: int
+
+
+UNDECLARED: Final = DeclaredCost("none", 0)
+
+DECLARED: Final = web.RequestKey("declared", DeclaredCost)
+"""What a read was declared to cost."""
+
 BUDGET: Final = web.AppKey("read_budget", ReadBudgets)
 
 
@@ -190,7 +202,8 @@ def budgeted(path: str, handler: Handler) -> Handler:
         player = player_asking(request)
         if (wait_s := budget.wait_s(names, player)) > 0:
             raise _used_up(wait_s)
-        budget.charge(names, declared_us(path, request), player)
+        declared = request[DECLARED] = DeclaredCost(path, declared_us(path, request))
+        budget.charge(names, declared.us, player)
         meter = CostMeter(lambda cost_us: budget.charge(names, cost_us, player))
         try:
             return await metered(handler(request), meter)

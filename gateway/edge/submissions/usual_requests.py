@@ -13,13 +13,10 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from gateway.edge.http.usual_heads import HEAD_BYTES, usual_fields
 from gateway.edge.wire.bodies import Details
 from policies.vocabulary import SCORE_LIMIT
 
-HEAD_BYTES: Final = 8_000
-"""The longest usual head: below the longest line that aiohttp's parser takes."""
-
-FIELDS: Final = 64
 STATS: Final = 16
 RECORDING_CHARS: Final = 1_400_000
 """As many statistics, and as long a recording, as `bodies.NewScore` takes."""
@@ -27,16 +24,10 @@ RECORDING_CHARS: Final = 1_400_000
 _REQUEST_LINE: Final = re.compile(
     r"POST (/v1/boards/([a-z][a-z0-9-]*(?:\.[A-Za-z0-9_-]+)?)/scores) HTTP/1\.1\r\n"
 )
-_FIELD: Final = re.compile(r"^([A-Za-z][A-Za-z0-9-]*): ([!-~](?:[ -~]*[!-~])?)\r\n", re.MULTILINE)
 _STAT: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
 
 _MEMBERS: Final = ("score", "ticks", "stats", "recording")
 _values_of: Final = itemgetter(*_MEMBERS)
-
-_UNUSUAL: Final = frozenset(
-    {"authorization", "content-encoding", "early-data", "expect", "transfer-encoding", "upgrade"}
-)
-"""Fields that ask for more than the usual."""
 
 _SIGNED: Final = frozenset(
     {"content-digest", "content-length", "content-type", "host", "signature", "signature-input"}
@@ -79,13 +70,8 @@ def read_usual_request(data: bytes) -> UsualRequest | None:
     line = _REQUEST_LINE.match(text)
     if line is None:
         return None
-    pairs = _FIELD.findall(text, line.end())
-    fields = {name.lower(): value for name, value in pairs}
-    # Each field ends one line, so as many fields as lines are all of the head.
-    is_whole = len(fields) == len(pairs) == text.count("\n") - 1 <= FIELDS
-    if not is_whole or not _UNUSUAL.isdisjoint(fields) or not _SIGNED.issubset(fields):
-        return None
-    if fields.get("connection", "keep-alive").lower() != "keep-alive":
+    fields = usual_fields(text, line.end())
+    if fields is None or not _SIGNED.issubset(fields):
         return None
     return UsualRequest(line[1], line[2], fields, data[end + 2 :])
 

@@ -12,6 +12,7 @@ import pytest
 import uvloop
 
 from gateway.edge.admission.send_backlog import SendBacklog, SendBuffer
+from gateway.edge.app import build_app
 from gateway.edge.connections import ConnectionGate
 from gateway.edge_wiring import open_edge
 from gateway.runtime.settings import Settings
@@ -141,7 +142,7 @@ async def test_F10_behind_a_proxy_one_address_may_have_all_that_may_wait(
     """It stands for all its clients; by itself an address has a quarter of it."""
     changes = {"unsent_mib": 1, "trusted_proxies": proxies}
     async with open_edge(settings.model_copy(update=changes)) as edge:
-        backlog, transport = ConnectionGate(edge, None).send_backlog, Taking()
+        backlog, transport = ConnectionGate(edge, build_app(edge)).send_backlog, Taking()
         buffer = SendBuffer(backlog, transport, "address", asyncio.get_running_loop())
         backlog.weigh(buffer, 500_000)
         assert is_cut_off == transport.is_aborted

@@ -93,7 +93,7 @@ def circles(opened: Opened) -> CircleMemory:
 async def test_what_is_set_reaches_its_part_of_an_edge(settings: Settings):
     """Each by itself and in the unit of its part; the time to answer has that of Redis on top."""
     async with open_edge(settings.model_copy(update=ODD)) as edge:
-        opened = Opened(edge, ConnectionGate(edge, None), build_app(edge))
+        opened = Opened(edge, ConnectionGate(edge, build_app(edge)), build_app(edge))
         found = {name: read(opened) for name, (_, read) in REACHED.items()}
     assert {name: pytest.approx(value) for name, (value, _) in REACHED.items()} == found
 
