@@ -18,7 +18,7 @@ from gateway.index.limits.open_runs import COUNTS_LIFE_MS, RunCount, count_field
 from gateway.index.ranges import window_key
 from gateway.index.residency import Residency
 from gateway.index.scripts import ReadingScript, Script, index_boundary
-from gateway.index.versions import Versions
+from gateway.index.versions import Version, Versions
 from gateway.runtime.concurrency import in_turns
 from gateway.runtime.lanes import lane_of
 from gateway.shared_records import Change, Standing, StoredBaseline
@@ -55,11 +55,15 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Entries by rank, the number of all entries, and the number ahead of the first one here."""
+    """Entries by rank, the number of all entries, and the number ahead of the first one here.
+
+    `version` is the one that the index had when they were read; None for others, and if it had no name.
+    """
 
     total: int
     entries: tuple[Entry, ...]
     ahead: int = 0
+    version: Version | None = None
 
 
 class Cut(NamedTuple):
@@ -278,13 +282,14 @@ class BoardIndex:
         return self.page_of(window, kind, answer)
 
     def page_of(self, window: str, kind: RankKind, answer: Any) -> Page:
-        """Return the page of a script's answer: total, first position, rank of its group, and rows.
+        """Return the page of a script's answer: total, first position, rank of its group, rows, and version.
 
-        Raises IndexUnavailable for a malformed answer.
+        That of the ledger has none. Raises IndexUnavailable for a malformed answer.
         """
-        total, first, lead, rows = answer
+        total, first, lead, rows, *version = answer
+        under = Version(*version) if version and version[0] else None
         try:
-            return Page(total, tuple(self._entries(window, kind, first, lead, rows)), first)
+            return Page(total, tuple(self._entries(window, kind, first, lead, rows)), first, under)
         except ValueError as error:
             raise IndexUnavailable("the index holds a member that Scoregate never wrote") from error
 
@@ -295,7 +300,8 @@ class BoardIndex:
     async def read(self, script: ReadingScript, window: str, arguments: Sequence[Any]) -> Any:
         """Return what a script reads of a window. Raises IndexNotWhole if a guarded board is not whole."""
         zset, members, groups = self._keys_of(window)
-        return await script(self.sentinel, [zset, members, keys.names(self.board), groups], arguments)
+        names, version = keys.names(self.board), keys.version(self.board)
+        return await script(self.sentinel, [zset, members, names, groups, version], arguments)
 
     def _rank_arguments(self, window: str, kind: RankKind) -> list[Any]:
         """Return the first arguments of every reading script. Raises ValueError for missing ranks.

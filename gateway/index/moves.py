@@ -108,13 +108,6 @@ class Moves:
             total += (was is NOWHERE) - (now is NOWHERE)
         return Shift(ranks, total)
 
-    def is_still(self, window: str, since: str, until: str, low: BoardPlace, high: BoardPlace) -> bool:
-        """Return whether what is told of the entries from `low` to `high` was the same all the time."""
-        moves = self._between(window, since, until)
-        return moves is not None and all(
-            (was < low and now < low) or (high < was < NOWHERE and high < now < NOWHERE) for was, now in moves
-        )
-
     def renamed(self, since: str, until: str) -> list[str]:
         """Return the players whose names changed between two versions that are known."""
         first, last = self._numbers.get(since, 0), self._numbers.get(until, 0)

@@ -454,40 +454,36 @@ def line(was: int | None, now: int | None, window: str = "w", player: str = "ada
 
 
 @pytest.mark.parametrize(
-    ("was", "now", "shift", "is_still"),
+    ("was", "now", "shift"),
     [
-        (1, 2, Shift(0, 0), True),
-        (1, None, Shift(-1, -1), False),
-        (None, 1, Shift(1, 1), False),
-        (None, 9, Shift(0, 1), False),
-        (9, None, Shift(0, -1), False),
-        (8, 9, Shift(0, 0), True),
-        (1, 9, Shift(-1, 0), False),
-        (9, 1, Shift(1, 0), False),
-        (1, 4, None, False),
-        (4, 9, None, False),
-        (6, 1, None, False),
-        (1, 6, None, False),
-        (9, 4, None, False),
-        (5, 5, None, False),
+        (1, 2, Shift(0, 0)),
+        (1, None, Shift(-1, -1)),
+        (None, 1, Shift(1, 1)),
+        (None, 9, Shift(0, 1)),
+        (9, None, Shift(0, -1)),
+        (8, 9, Shift(0, 0)),
+        (1, 9, Shift(-1, 0)),
+        (9, 1, Shift(1, 0)),
+        (1, 4, None),
+        (4, 9, None),
+        (6, 1, None),
+        (1, 6, None),
+        (9, 4, None),
+        (5, 5, None),
     ],
 )
-def test_a_move_shifts_a_page_or_leaves_it_or_ends_it(
-    was: int | None, now: int | None, shift: Shift | None, is_still: bool
-):
+def test_a_move_shifts_a_page_or_leaves_it_or_ends_it(was: int | None, now: int | None, shift: Shift | None):
     """A page of the places 4 to 6: those that pass it shift its ranks, those that come or go the number of all."""
     moves = Moves(MovesBudget())
     moves.note("v1", None)
     moves.note("v2", ["v2", line(was, now)])
     low, high = place(4), place(6)
     assert shift == moves.shift("w", "v1", "v2", low, high)
-    assert is_still is moves.is_still("w", "v1", "v2", low, high)
     assert Shift(0, 0) == moves.shift("other", "v1", "v2", low, high)
     assert Shift(0, 0) == moves.shift("w", "v2", "v2", low, high)
     assert [None, None, None] == [
         moves.shift("w", *each, low, high) for each in (("v2", "v1"), ("v0", "v2"), ("v1", "v3"))
     ]
-    assert not moves.is_still("w", "v0", "v2", low, high)
 
 
 def test_versions_follow_each_other_or_nothing_is_known_of_those_before():

@@ -199,7 +199,8 @@ def _rendered(
 ) -> RenderedPage:
     following, preceding = edge.cursors.beside(board, window, ranks, sourced.page, cut)
     body = json_bytes(entry_page(board.name, window, sourced.page, following, preceding))
-    return RenderedPage(body, sourced.headers, is_from_index=sourced.is_from_index)
+    version = sourced.page.version
+    return RenderedPage(body, sourced.headers, is_from_index=sourced.is_from_index, version=version)
 
 
 def _rank_kind(board: Board, request: web.Request) -> RankKind:

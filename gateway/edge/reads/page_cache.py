@@ -54,14 +54,16 @@ _SOFTWARE: Final = installed_version("scoregate")
 class RenderedPage:
     """A page as it is sent.
 
-    It may be kept if all of it is from the index, whose version changes whenever it does. With a `span` it
-    may be carried on to later versions.
+    It may be kept if all of it is from the index, whose version changes whenever it does: under the `version`
+    that it was read with, or else under one that did not change meanwhile. With a `span` it may be carried on
+    to later versions.
     """
 
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
     is_from_index: bool = True
     span: PageSpan | None = None
+    version: Version | None = None
 
 
 Render = Callable[[], Awaitable[RenderedPage]]
@@ -250,14 +252,14 @@ class PageCache:
             rendered = await page.render()
             if not rendered.is_from_index:
                 return rendered
-            after = await versions.of(page.window)
-            if not _is_still(page, rendered.span, version, after, versions.moves):
+            if rendered.version is None and await versions.of(page.window) != version:
                 return rendered
-            headers = CIMultiDict(JSON | dict(rendered.headers) | _SHARED | {"ETag": page.tag(after)})
+            under = rendered.version or version
+            headers = CIMultiDict(JSON | dict(rendered.headers) | _SHARED | {"ETag": page.tag(under)})
             # Pages that were read together must not all be read anew together.
             until_s = asyncio.get_running_loop().time() + CARRIED_S * random.uniform(0.5, 1)  # noqa: S311 - spread, not secret
             return self._keep(
-                page, VersionedPage(after, rendered.body, headers, rendered.span, until_s=until_s)
+                page, VersionedPage(under, rendered.body, headers, rendered.span, until_s=until_s)
             )
         finally:
             if page.rendering is not None and page.rendering[0] == version:
@@ -281,18 +283,6 @@ class PageCache:
         self._size_bytes += size_bytes
         while self._size_bytes > self._limit_bytes and self._pages:
             self.forget(next(iter(self._pages)))
-
-
-def _is_still(page: CachedPage, span: PageSpan | None, before: Version, after: Version, moves: Moves) -> bool:
-    """Return whether what was read between two looks at the version is a page of the second.
-
-    No version comes twice, so that is certain if they are the same, and if all that moved passed the page by.
-    """
-    if before == after:
-        return True
-    if span is None or before.total != after.total or moves.renamed(before.name, after.name):
-        return False
-    return moves.is_still(page.window, before.name, after.name, span.low, span.high)
 
 
 async def _is_current(request: web.Request, page: CachedPage) -> bool:

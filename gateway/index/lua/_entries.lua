@@ -26,6 +26,13 @@ local function total_of(zset, members)
   return redis.call('ZCARD', zset) + below
 end
 
+-- Return an answer with the version that it is a page of: its name, false if it has none, and the number of
+-- entries that is part of it.
+local function under_version(answer, zset, version)
+  answer[5], answer[6] = redis.call('GET', version), redis.call('ZCARD', zset)
+  return answer
+end
+
 -- Return {total, first rank, rank of the first entry's group, rows of `entries`}.
 local function ranked_entries(kind, zset, members, names, groups, from, to, orders_per_score, tie_digits)
   local rows = entries(zset, members, names, from, to)

@@ -55,24 +55,6 @@ def test_a_move_shifts_what_is_between_its_two_places(was: str, now: str, expect
     assert expected == told(a_line(was, now)).shift("alltime", "v0", "v1", LOW, HIGH)
 
 
-@pytest.mark.parametrize(
-    ("lines", "expected"),
-    [
-        ([], True),
-        (["50 a 60 b", "300 a 250 b"], True),
-        (["300 a 99 b", "50 a 250 b"], False),
-        (["- - 50 a"], False),
-        (["- - 250 a"], False),
-        (["300 a - -"], False),
-        (["300 a 150 b"], False),
-    ],
-)
-def test_what_was_told_all_the_time_is_known(lines: list[str], expected: bool):
-    """A page read at any moment between two versions is that of both if each move stayed on its side."""
-    known = told(a_line("300 z", "301 z"), *(f"alltime ada 0 {line}" for line in lines))
-    assert expected is known.is_still("alltime", "v0", known.newest, LOW, HIGH)
-
-
 def test_only_the_moves_of_the_window_between_two_versions_count():
     """Those before and behind, and those of other windows, do not; no version comes after a later one."""
     known = told(
