@@ -149,6 +149,7 @@ class Connection(web.RequestHandler):
         "_expected",
         "_gate",
         "_head_deadline",
+        "_is_index_away",
         "_is_new",
         "_is_plain",
         "_is_taken",
@@ -173,6 +174,7 @@ class Connection(web.RequestHandler):
         self._is_taken = False
         self._later = b""
         self._begun = NOTHING_BEGUN
+        self._is_index_away = False
         self.peer = ""
 
     def lost(self) -> asyncio.Future[None]:
@@ -244,10 +246,21 @@ class Connection(web.RequestHandler):
             self._later += data
             self._pause_transport_reading()
 
-    def go_on(self, data: bytes, begun: Begun = NOTHING_BEGUN, waited_s: float | None = None) -> None:
-        """Parse a request that was taken, for which all of this was done; it has waited for so long (s)."""
+    def go_on(
+        self,
+        data: bytes,
+        begun: Begun = NOTHING_BEGUN,
+        waited_s: float | None = None,
+        *,
+        is_index_away: bool = False,
+    ) -> None:
+        """Parse a request that was taken, for which all of this was done; it has waited for so long (s).
+
+        `is_index_away` says that it has waited for the index already, which did not answer.
+        """
         self._is_taken = False
         self._begun = begun
+        self._is_index_away = is_index_away
         if waited_s is not None:
             self._expected = waited_s
         self._parse(data)
@@ -279,6 +292,11 @@ class Connection(web.RequestHandler):
         """Return what was done for the request that is being handled, once."""
         begun, self._begun = self._begun, NOTHING_BEGUN
         return begun
+
+    def take_is_index_away(self) -> bool:
+        """Return whether the request that is being handled has waited for the index in vain, once."""
+        is_away, self._is_index_away = self._is_index_away, False
+        return is_away
 
     def _process_keepalive(self) -> None:
         """Close an idle connection. One with a request that was taken looks idle to aiohttp."""

@@ -22,7 +22,7 @@ from multidict import CIMultiDict
 
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.responses import JSON
-from gateway.edge.reads.board_reader import note_away
+from gateway.edge.reads.board_reader import IS_AWAY, note_away
 from gateway.edge.reads.carried_pages import PageSpan, body_of, template_of
 from gateway.edge.reads.own_view import player_to_overlay
 from gateway.edge.reads.read_budget import DECLARED, UNDECLARED, DeclaredCost
@@ -187,6 +187,8 @@ class PageCache:
         """Return the page as it is now, or a 304 for a reader that has it. Raises what rendering raises."""
         index = request.app[EDGE].index.of(page.board)
         versions = index.versions
+        if IS_AWAY.get():
+            return _unkept(request, await page.render())
         try:
             if index.residency.is_limited:  # a board that is read from kept pages alone is in use as well
                 await index.residency.note_use()
@@ -296,11 +298,16 @@ def revalidated(request: web.Request, response: web.Response) -> web.Response:
     if response.status != web.HTTPOk.status_code or "Cache-Control" in response.headers:
         return response
     assert isinstance(response.body, bytes)
-    tag = f'"{hashlib.blake2b(response.body, digest_size=12).hexdigest()}"'
+    tag = tag_of(response.body)
     if _has(request, tag):
         return _not_modified(tag)
-    response.headers.update(_SHARED | {"ETag": tag})
+    response.headers.update(shared_headers(tag))
     return response
+
+
+def tag_of(body: bytes) -> str:
+    """Return the entity tag of an answer that is not kept under a version."""
+    return f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
 
 
 def _unkept(request: web.Request, rendered: RenderedPage) -> web.Response:
@@ -318,11 +325,11 @@ def _has(request: web.Request, tag: str) -> bool:
 
 
 def _not_modified(tag: str) -> web.Response:
-    return web.Response(status=web.HTTPNotModified.status_code, headers=headers_of_unchanged(tag))
+    return web.Response(status=web.HTTPNotModified.status_code, headers=shared_headers(tag))
 
 
-def headers_of_unchanged(tag: str) -> dict[str, str]:
-    """Return the headers of a 304 for who has the page with this tag."""
+def shared_headers(tag: str) -> dict[str, str]:
+    """Return the headers of a public answer with this tag, all of them that a 304 has."""
     return _SHARED | {"ETag": tag}
 
 

@@ -23,10 +23,18 @@ from multidict import CIMultiDict
 from gateway.edge.admission.address import ClientName
 from gateway.edge.admission.turnstile import PER_TURN
 from gateway.edge.context import Edge
+from gateway.edge.http.responses import JSON
 from gateway.edge.http.usual_heads import HEAD_BYTES, usual_fields
 from gateway.edge.problems import COMMON_HEADERS
 from gateway.edge.reads.own_view import tell_apart
-from gateway.edge.reads.page_cache import CachedPage, PageCache, VersionedPage, headers_of_unchanged
+from gateway.edge.reads.page_cache import (
+    CachedPage,
+    PageCache,
+    RenderedPage,
+    VersionedPage,
+    shared_headers,
+    tag_of,
+)
 from gateway.edge.reads.read_budget import ReadBudgets
 from gateway.index.board_index import BoardIndex
 from gateway.index.versions import Version
@@ -116,6 +124,12 @@ class UsualReads:
 
     def _read(self, connection: Connection, data: bytes, began_s: float) -> UsualRead | None:
         """Return the read, None if it is not usual, be it in its form or in what is to be answered."""
+        try:
+            return self._usual(connection, data, began_s)
+        except Exception:  # noqa: BLE001 - the plain way finds the same, and reports it
+            return None
+
+    def _usual(self, connection: Connection, data: bytes, began_s: float) -> UsualRead | None:
         if len(data) > HEAD_BYTES or not data.isascii():
             return None
         text = data[:-2].decode("ascii")
@@ -158,7 +172,7 @@ class UsualReads:
         try:
             asked = index.versions.of(page.window)
         except IndexUnavailable:
-            _give_back(group)
+            _give_back(group, is_index_away=True)
         else:
             asked.add_done_callback(lambda done: self._answer_all(group, index, done))
 
@@ -166,7 +180,7 @@ class UsualReads:
         self, group: Sequence[UsualRead], index: BoardIndex, asked: asyncio.Future[Version]
     ) -> None:
         if asked.cancelled() or asked.exception() is not None:
-            _give_back(group)  # the plain way may have the page from the ledger
+            _give_back(group, is_index_away=True)
             return
         try:
             self._answer_under(group, index, asked.result())
@@ -180,7 +194,7 @@ class UsualReads:
         for read in group:
             begun_ns = time.thread_time_ns()
             if read.tag and read.tag == read.page.tag(version):
-                head = self._head(read, _UNCHANGED, headers_of_unchanged(read.tag))
+                head = self._head(read, _UNCHANGED, shared_headers(read.tag))
                 self._send(read, head + date, 3, begun_ns)
             elif page := self._pages.kept(read.page, version, index.versions.moves):
                 self._send(read, self._page_with(read, page, date), 2, begun_ns)
@@ -194,12 +208,23 @@ class UsualReads:
         try:
             page = await self._pages.rendered_once(read.page, version, index.versions)
         except Exception:  # noqa: BLE001 - the plain way finds the same, and refuses or reports it
-            self._pages.forget(read.path)  # it would fail here again and again
+            self._pages.forget(read.path)  # the next one would fail twice as well
+            _give_back([read])
+            return
+        begun_ns = time.thread_time_ns()
+        if isinstance(page, VersionedPage):
+            self._send(read, self._page_with(read, page, _date()), 2, begun_ns)
         else:
-            if isinstance(page, VersionedPage):
-                begun_ns = time.thread_time_ns()
-                self._send(read, self._page_with(read, page, _date()), 2, begun_ns)
-        _give_back([read])
+            self._send_unkept(read, page, begun_ns)
+
+    def _send_unkept(self, read: UsualRead, page: RenderedPage, begun_ns: int) -> None:
+        """Answer with a page that is not kept, or that its reader has it."""
+        shared = shared_headers(tag_of(page.body))
+        if read.tag == shared["ETag"]:
+            self._send(read, self._head(read, _UNCHANGED, shared) + _date(), 3, begun_ns)
+            return
+        headers = {**JSON, **page.headers, **shared, "Content-Length": str(len(page.body))}
+        self._send(read, self._head(read, _PAGE, headers) + _date() + page.body, 2, begun_ns)
 
     def _send(self, read: UsualRead, answer: bytes, status_class: int, begun_ns: int) -> None:
         """Answer a read, and have its reader pay for it. One that ends its connection is left to aiohttp."""
@@ -236,10 +261,10 @@ def _date() -> bytes:
     return f"Date: {formatdate(usegmt=True)}\r\n\r\n".encode("ascii")
 
 
-def _give_back(group: Sequence[UsualRead]) -> None:
-    """Let the reads that are still open go on in aiohttp's way."""
+def _give_back(group: Sequence[UsualRead], *, is_index_away: bool = False) -> None:
+    """Let the reads that are still open go on in aiohttp's way, which asks no index that did not answer."""
     for read in group:
         if read.is_open:
             read.is_open = False
             if read.connection.transport is not None:
-                read.connection.go_on(read.data)
+                read.connection.go_on(read.data, is_index_away=is_index_away)

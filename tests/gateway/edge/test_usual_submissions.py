@@ -62,9 +62,9 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         taken["short"] += len(group)
         return await append_all(self, group)
 
-    def counted_go_on(self, *rest):
+    def counted_go_on(self, *rest, **named):
         taken["given back"] += 1
-        go_on(self, *rest)
+        go_on(self, *rest, **named)
 
     monkeypatch.setattr(GroupedWrites, "append", counted_append)
     monkeypatch.setattr(GroupedWrites, "append_all", counted_append_all)
