@@ -129,7 +129,7 @@ def change_password(name: str, before: str | None, password: str, act: Act) -> O
 
     async def work(tx: Transaction) -> Account:
         account = await expected(tx, name)
-        if account.password != before or account.is_disabled:
+        if account.password != before:
             raise AccountOvertaken
         return await _set_password(tx, account, password, act)
 
