@@ -79,6 +79,16 @@ async def test_a_ban_takes_standings_off_and_its_end_brings_them_back(harness: H
     assert "true" == (await unban(harness, first.player, answer.body["ban"])).headers["Idempotency-Replayed"]
 
 
+async def test_moderators_see_what_a_shadow_ban_revokes(harness: Harness):
+    """Its player is told that the run counts; whoever moderates the board reads that it does not."""
+    run = await a_held_run(harness)
+    assert 200 == (await approve(harness, run)).status
+    assert 201 == (await ban(harness, run.player, shadow=True, message="")).status
+    readers = (run.token, harness.moderator())
+    shown = [(await harness.get(f"/v1/submissions/{run.id}", each)).body["state"] for each in readers]
+    assert ["promoted", "revoked"] == shown
+
+
 async def test_an_open_ban_refuses_runs_and_submissions_until_it_ends(harness: Harness):
     """The player reads until when and why; what was stored before is still answered; other boards are open."""
     token = await harness.new_player()

@@ -15,7 +15,7 @@ from gateway.edge.moderation.own_account import new_token
 from gateway.ledger.acts import Act
 from gateway.ledger.moderation import queue as moderation_queue
 from gateway.ledger.moderation.api_tokens import issue_token
-from gateway.ledger.moderation.claims import CLAIM_MS
+from gateway.ledger.moderation.claims import CLAIM_MS, Claimant, claim_first
 from gateway.ledger.moderation.saved_views import VIEWS_LIMIT, save_view
 from gateway.ledger.reads import ReadKind
 from gateway.runtime.clock import parse_rfc3339, rfc3339
@@ -103,6 +103,27 @@ async def test_M03_two_moderators_get_two_cases_and_a_third_none(harness: Harnes
     refused += [await decide(harness, runs[run], verb, stranger) for verb in ("approve", "reject")]
     assert [(409, "case-claimed")] * 4 == [(each.status, each.problem) for each in refused]
     assert "held" == await harness.state_of(run)
+
+
+async def test_M03_who_was_slower_with_all_that_was_offered_gets_another_case(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """A colleague took what both had seen as free; what waits behind it is still there."""
+    runs = [await a_held_run(harness) for _ in range(2)]
+    noor, raced = Claimant("noor"), []
+
+    def slower(offered: Any, claimant: Claimant, *, now_ms: int) -> Any:
+        async def work(tx: Any) -> Any:
+            if not raced:
+                raced.append(await claim_first(offered, noor, now_ms=now_ms)(tx))
+            return await claim_first(offered, claimant, now_ms=now_ms)(tx)
+
+        return work
+
+    monkeypatch.setattr(moderation_queue, "OFFERED", 1)
+    monkeypatch.setattr(queue, "claim_first", slower)
+    second = await take(harness, harness.moderator())
+    assert {run.id for run in runs} == {raced[0].submission_id, second}
 
 
 async def test_M03_a_claim_ends_by_itself(harness: Harness):

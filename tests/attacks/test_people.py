@@ -53,6 +53,8 @@ async def test_an_account_is_what_an_admin_says_and_no_secret_is_shown(harness: 
         assert refusal == told(await harness.post(PEOPLE, body, admin(harness)))
     changed = await put(harness, "noor", {"grants": {"*": "senior"}, "players": ["p1"]})
     assert ({"*": "senior"}, ["p1"]) == (changed.body["grants"], changed.body["players"])
+    nowhere = await put(harness, "noor", {"grants": {"nowhere": "viewer"}})
+    assert (422, "schema-violation") == told(nowhere)
     stale = await put(harness, "noor", {"grants": {}}, shown["etag"])
     assert (412, "precondition-failed") == told(stale)
     assert (404, "not-found") == told(await harness.get(f"{PEOPLE}/nobody", admin(harness)))

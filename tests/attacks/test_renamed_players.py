@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+import aiohttp
 import pytest
 
 from gateway.edge.auth.moderators import ModeratorRole
+from gateway.edge.moderation import renames
 from gateway.ledger.acts import Act
 from gateway.ledger.moderation.accounts import change_account, disable_account
 from gateway.ledger.players import player_names
@@ -87,6 +89,26 @@ async def test_a_new_name_stands_on_every_board_at_once_and_an_undo_brings_back_
     ]
     profile = (await harness.get(f"{PLAYERS}/{player}", harness.moderator())).body
     assert ("Ada", [undone.body]) == (profile["name"], profile["renames"])
+
+
+async def test_a_name_that_was_never_shown_is_shown_when_the_rename_is_sent_again(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """The process that did it died right after its commit."""
+    [run] = await held_runs(harness, "sprint")
+    await approved(harness, run)
+
+    async def died(*_: Any) -> None:
+        raise ConnectionResetError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(renames, "show_name", died)
+        with pytest.raises(aiohttp.ServerDisconnectedError):
+            await rename(harness, run.player, "Ada", "Bob")
+    assert ["Ada"] == await names_on(harness, "sprint")
+    again = await rename(harness, run.player, "Ada", "Bob")
+    assert "true" == again.headers.get("Idempotency-Replayed")
+    assert ["Bob"] == await names_on(harness, "sprint")
 
 
 async def test_M10_a_rename_is_undone_once(harness: Harness):

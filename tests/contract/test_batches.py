@@ -412,6 +412,19 @@ async def test_a_reversal_leaves_what_somebody_decided_on_since(store: Store, bo
         assert [("b",)] == await store.sql("SELECT submission_id FROM submissions WHERE state = 'promoted'")
 
 
+async def test_a_reversal_leaves_what_is_not_for_its_moderator(store: Store, board: Board):
+    """A run of their own player stays as the batch decided, and is told as kept: nothing barred the batch."""
+    async with open_in(store) as ledger:
+        desk = Desk(ledger, {"tiny": board})
+        await submitted(ledger, board, [("a", "ada", 1), ("b", "bob", 2)], to_state=State.HELD)
+        batch = await desk.apply(await desk.previewed(a_batch("one", DecisionKind.REJECT)))
+        await ledger.write(reverse("one", by="moderator:noor", now_ms=desk.now_ms, not_players=["ada"]))
+        reversed_ = await desk.settled(batch.batch_id)
+        assert {"a": "kept", "b": "reversed"} == await desk.outcomes("one")
+        assert {"kept": 1, "reversed": 1} == dict(reversed_.outcomes)
+        assert ["not-yours", ""] == [item.why for item in await desk.items("one")]
+
+
 async def test_what_is_on_a_board_that_a_steward_does_not_know_is_taken_again_for_an_hour(
     store: Store, board: Board, other: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -475,6 +475,10 @@ async def test_what_was_approved_once_is_for_another_senior(ledger: Ledger, boar
     await remarked(ledger, board, State.HELD, "moderator:cyn", Reason.APPROVED_ONCE)
     dee = Claimant("dee", senior_scopes=ALL)
     assert ([], [], ["a"]) == tuple([await offered(ledger, each) for each in (CYN, BEN, dee)])
+    doubted = await ledger.write(leave_undecided("a", dee, now_ms=NOON_MS))  # the first one who cannot tell
+    assert (1, 1) == (doubted.cannot_tell, doubted.needs_senior)
+    eve = Claimant("eve", senior_scopes=ALL)
+    assert ([], ["a"]) == (await offered(ledger, BEN), await offered(ledger, eve))
 
 
 async def test_M10_an_appeal_is_a_case_for_somebody_else(ledger: Ledger, board: Board):

@@ -58,6 +58,19 @@ async def test_the_log_is_followed_on_either_database(ledger: Ledger, tmp_path):
     assert None is await ledger.read(log.position("nothing"))
 
 
+async def test_webhooks_get_no_news_of_what_was_decided_before_the_first_steward(ledger: Ledger):
+    """Of an earlier version's log, say: its decisions are no news to anybody by now."""
+    await ledger.write(webhooks.add_webhook(HOOK))
+    follower = LogFollower(ledger, DecisionEvents(clock=clock))
+    await ledger.append(new_submission("old", state=State.HELD))
+    while await follower.step():
+        pass
+    await ledger.append(new_submission("new", state=State.HELD))
+    await follower.step()
+    [queued] = await ledger.read(webhooks.deliveries_of("wh_1", DeliveryState.PENDING, count=9))
+    assert b'"submission":"new"' in queued.body
+
+
 async def test_counts_add_up_on_either_database(ledger: Ledger):
     """What is added is added to what is there."""
 

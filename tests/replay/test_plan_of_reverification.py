@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from policies.errors import RecordingLost, RecordingsUnavailable
-from policies.vocabulary import Reason, Verdict, VerdictKind
+from policies.vocabulary import Claim, Reason, Verdict, VerdictKind
+from replay.worker import reverification
 from replay.worker.reverification import ReverificationPlan, ReverifiedRun, Reverifier
 from tests.support import boards
 
@@ -74,3 +75,29 @@ async def test_what_cannot_be_played_again_is_not_known(tmp_path: Path):
         assert None is await reverifier._verdict(run, nobody, nobody)
     with pytest.raises(RecordingsUnavailable):
         await away._verdict(a_run(), nobody, nobody)
+
+
+async def test_a_run_whose_ban_begins_behind_the_walk_is_in_the_plan_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """It counted when the walk came by, and only a ban keeps it from counting when those are looked at."""
+    facts = {"submission_id": "s", "player": "ada", "claim": Claim(5, 1), "achieved_at_ms": 1_000}
+    run = SimpleNamespace(submission=SimpleNamespace(reason=Reason.VERIFIED, seq=3, **facts), newest_event=7)
+
+    async def walked(_build: str) -> Any:
+        yield run
+
+    async def false(*_: object) -> Verdict:
+        return Verdict(VerdictKind.MISMATCH, Reason.SCORE_MISMATCH, "sha256:0", "engine")
+
+    async def no_impact(*_: object) -> list[object]:
+        return []
+
+    monkeypatch.setattr(reverification, "impact_of_revoking", no_impact)
+    parts: Any = (boards.board(tmp_path), None, None)
+    reverifier = Reverifier(*parts, clock=lambda: 0, tell=lambda count: None)
+    for name, work in (("_promoted", walked), ("_banned", walked), ("_verdict", false)):
+        monkeypatch.setattr(reverifier, name, work)
+    nobody: Any = SimpleNamespace()
+    plan = await reverifier.plan("b-1", nobody, nobody)
+    assert (1, ["s"]) == (plan.looked_at, [each.submission_id for each in plan.to_revoke])

@@ -112,6 +112,13 @@ def test_what_was_looked_into_is_not_reported_for_ever():
     assert () == findings(1_910, *EARLY, *climbed)
 
 
+def test_the_chart_begins_again_with_the_best_that_was_promoted():
+    """It is among the scores to measure from, and the one to beat: what comes after and is lower is no best."""
+    restarted = merits((*EARLY, 1_300, 1_500, 1_700, 1_900, 1_800), POLICY)
+    chart = chart_of(restarted, 5, POLICY)
+    assert (0.0, 0, 1_500.0) == (chart.total, chart.bests, chart.early.centre)
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 5_000), min_size=5, max_size=20), st.integers(0, 5_000))
 def test_lower_is_better_on_an_ascending_board(scores, score):

@@ -112,6 +112,15 @@ def test_a_threshold_from_below_is_lowered():
     assert (10, 0) == (figures.recall.hits, figures.honest_held.hits)
 
 
+@pytest.mark.parametrize("values", [(9.0, 4.2), (4.2, 9.0)])
+def test_a_run_is_as_far_out_as_its_worst_value(values: tuple[float, float]):
+    """Beside the player's own scores and beside those of all, in either order: both are of one threshold."""
+    cheats = [LabelledRun(True, [found("anomaly", value) for value in values]) for _ in range(10)]
+    honest = [LabelledRun(False, [found("anomaly", 5.0)]) for _ in range(10)]
+    [figures] = threshold_figures([*cheats, *honest])
+    assert (5.01, 10) == (figures.suggested, figures.recall.hits)
+
+
 def test_nothing_is_suggested_that_catches_nobody():
     """Where honest runs are further out than every cheat."""
     runs = [LabelledRun(is_cheat, [found("anomaly", 5.0 if is_cheat else 9.0)]) for is_cheat in (True, False)]

@@ -211,12 +211,14 @@ async def test_windows_are_listed_the_current_ones_first(harness: Harness):
         each["window"].partition(":")[0] for each in first["windows"] if each["archive"] is None
     ]
     assert (None, None) == (first["windows"][0]["begins_at"], first["windows"][0]["ends_at"])
-    seen, after = [], ""
+    seen, current, after = [], [], ""
     while after is not None:
         page = (await harness.get(f"{VAULT}/windows?kind=daily&limit=2{after}")).body
         seen += [each for each in page["windows"] if each["archive"]]
+        current.append(sum(each["archive"] is None for each in page["windows"]))
         after = f"&after={page['next']}" if page["next"] else None
     assert list(reversed(days)) == [each["window"] for each in seen]
+    assert [1, 0, 0] == current
     assert (1, 1, 1) == tuple(seen[0]["archive"][name] for name in ("revision", "entries", "groups"))
     for query, detail in (
         ("kind=hourly", "kind: expected"),

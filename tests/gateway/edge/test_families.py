@@ -376,6 +376,12 @@ async def test_an_operation_that_is_known_with_other_content_is_named(studio: St
     assert "lap-7: the operation id was used before, with another body" == answer.body["detail"]
 
 
+async def test_an_operation_id_is_used_for_one_family(studio: Studio):
+    """The same operations for another family are other content, and not what was done for the first one."""
+    assert 200 == (await studio.send(opening("a"), operation="op-1")).status
+    assert_reused("op-1", await studio.send(opening("a"), operation="op-1", path="/v1/families/level/boards"))
+
+
 async def test_an_unknown_field_of_an_operation_is_refused_with_those_of_its_action(studio: Studio):
     """Of a board's operation, of their request, and of an operation in a batch."""
     [refused, unknown] = await studio.done(

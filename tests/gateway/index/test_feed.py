@@ -15,7 +15,7 @@ from gateway.index.changes import ChangeStream, StandingChange
 from gateway.index.connection import connect_blocking
 from gateway.index.feed import listener, newest_events, place_watch, reader
 from gateway.index.feed.events import EventKind, FeedEvent, FeedMode, Interest
-from gateway.index.feed.listener import FeedEnd
+from gateway.index.feed.listener import FeedEnd, Listener
 from gateway.index.feed.live_feed import LiveFeed, Subscription
 from gateway.index.feed.newest_events import NewestEvents
 from gateway.index.feed.reader import LaneReader
@@ -443,3 +443,14 @@ async def test_places_are_not_looked_for_behind_more_changes_than_are_undone(
     await board.put("cyd", 6, 6)
     with pytest.raises(StreamTrimmed):
         await stream.places_before(change, ["bob"])
+
+
+async def test_a_listener_that_has_caught_up_with_later_changes_does_not_go_back():
+    """The reader passes over what the listener has read by itself; who resumes would get that twice."""
+    caught_up = Listener(Interest(), "12-0")
+    taking = asyncio.create_task(caught_up.take())
+    await asyncio.sleep(0)
+    for passed, position in (("9-0", "12-0"), ("12-0", "12-0"), ("12-1", "12-1")):
+        caught_up.pass_over(passed)
+        assert position == caught_up.position
+    taking.cancel()

@@ -84,6 +84,17 @@ async def test_the_slice_behind_one_that_fails_has_its_turn():
     assert await desk.turns.next_due() is None
 
 
+async def test_a_clock_that_was_put_back_puts_no_item_off():
+    """How long ago the failure was is unknown then: it is tried at once, and not when its hour comes again."""
+    desk = Desk("a")
+    desk.failing = {"a": ValueError("a bug")}
+    await desk.steps(2)
+    assert ["a"] == desk.tried
+    desk.now_ms -= 3_600_000
+    await desk.steps(1)
+    assert ["a", "a"] == desk.tried
+
+
 async def test_items_that_are_worked_on_together_are_tried_one_by_one_once_that_fails():
     """The one that fails costs the others another try, and the next time nothing."""
     desk = Desk("abcd", in_slice=4, together=4)

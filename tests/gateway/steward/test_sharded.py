@@ -17,6 +17,7 @@ from gateway.runtime.settings import Settings
 from gateway.settlement.settle import project
 from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
+from gateway.steward.index.cold import ColdBoard
 from gateway.wiring import load_policies, open_index, open_ledger
 from policies.choices import WindowKind
 from policies.loader import Policies
@@ -120,6 +121,16 @@ async def test_I04_an_emptied_node_has_its_shards_rebuilt(duty: Duty, cluster: V
         cluster.master_of(f"tiny/{shard}").redis.flushall()
         assert 0 < await duty.steward.reconcile()
         assert due() == await shown(duty)
+
+
+async def test_I04_a_wanted_board_of_which_a_shard_was_lost_is_built(duty: Duty):
+    """The board's own sentinel is still there, and no eviction took the board away."""
+    await crowd(duty, 8)
+    wanted = ColdBoard(duty.ledger, index_of(duty), duty.board.policy, clock=duty.clock)
+    assert not await wanted.warm()
+    duty.redis.delete(keys.sentinel("tiny/1"))
+    assert [True, False] == [await wanted.warm(), await wanted.warm()]
+    assert due(8) == await shown(duty)
 
 
 async def test_I26_what_is_forged_in_a_shard_is_taken_out(duty: Duty):
