@@ -241,11 +241,11 @@ class UsualReads:
 
     def _page_with(self, read: UsualRead, page: VersionedPage, date: bytes) -> bytes:
         """Return the answer with a page."""
-        is_for_any = not self._edge.origins.of_path(read.path)
-        head = page.head if is_for_any else b""
+        head = page.head
         if not head:
             head = self._head(read, _PAGE, {**page.headers, "Content-Length": str(len(page.body))})
-            page.head = head if is_for_any else b""
+            if not self._edge.origins.of_path(read.path):  # else it differs by who asks
+                page.head = head
         return b"".join((head, date, page.body))
 
     def _head(self, read: UsualRead, line: bytes, headers: Mapping[str, str]) -> bytes:
