@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections import Counter
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from gateway.edge.connections import Connection
 from gateway.edge.reads import usual_reads
+from gateway.edge.reads.board_reader import BoardReader
 from gateway.edge.reads.page_cache import PageCache
 from gateway.edge.reads.read_budget import ReadBudget
 from gateway.edge.reads.usual_reads import UsualReads
@@ -391,6 +393,59 @@ async def test_requests_behind_a_read_wait_their_turn(harness: Harness, ways: Co
     assert 1 <= ways["answer"]
 
 
+async def test_a_kept_page_waits_for_the_answer_before_it(
+    harness: Harness, ways: Counter[str], monkeypatch: pytest.MonkeyPatch
+):
+    """One that aiohttp is still at, however long it takes: answers come in the order of their requests."""
+    await filled(harness, 3)
+    await asked(harness, f"{VAULT}/entries?limit=1")
+    is_waiting, may_go_on, page = asyncio.Event(), asyncio.Event(), BoardReader.page
+
+    async def held(self, *rest):
+        is_waiting.set()
+        await may_go_on.wait()
+        return await page(self, *rest)
+
+    monkeypatch.setattr(BoardReader, "page", held)
+    async with RawConnection(harness.authority) as connection:
+        await connection.send(as_bytes(harness, f"{VAULT}/entries?limit=2"))
+        await is_waiting.wait()
+        await connection.send(as_bytes(harness, f"{VAULT}/entries?limit=1"))
+        for _ in range(3):
+            await harness.get("/v1/boards")  # the edge has had time for the other one meanwhile
+        may_go_on.set()
+        assert [2, 1] == [len((await connection.answer()).body["entries"]) for _ in range(2)]
+    assert 0 == ways["answer"]
+
+
+async def test_a_change_while_a_page_is_read_counts_once(harness: Harness, monkeypatch: pytest.MonkeyPatch):
+    """It is in the page already: who reads it next is not told of a rank that it has shifted twice."""
+    private, around, scores = await filled(harness, 5), BoardReader.around, [5000]
+
+    async def changed_meanwhile(self, *rest):
+        while scores:
+            await change(harness, private, ("p9", scores.pop()))
+        return await around(self, *rest)
+
+    monkeypatch.setattr(BoardReader, "around", changed_meanwhile)
+    answers = [await asked(harness, f"{VAULT}/entries/p4/around?radius=0") for _ in range(3)]
+    assert [5, 5, 5] == [answer.body["entries"][0]["rank"] for answer in answers]
+    assert 1 == len({answer.headers["ETag"] for answer in answers})
+    await change(harness, private, ("p8", 4000))
+    assert 6 == (await asked(harness, f"{VAULT}/entries/p4/around?radius=0")).body["entries"][0]["rank"]
+
+
+async def test_an_edge_that_ends_refuses_nothing_unparsed(harness: Harness, monkeypatch: pytest.MonkeyPatch):
+    """Whatever it answers says `Connection: close`, which a refusal at the door does not."""
+    monkeypatch.setattr(harness.edge.entrance, "admit_unparsed", lambda delay_s: None)
+    for is_ending, said in ((False, ""), (True, "close")):
+        harness.edge.shutdown.has_begun = is_ending
+        async with RawConnection(harness.authority) as connection:
+            await connection.send(as_bytes(harness, f"{VAULT}/scores", "POST", Content_Length="0"))
+            assert said == (await connection.answer()).headers.get("Connection", "")
+    harness.edge.shutdown.has_begun = False
+
+
 async def test_a_client_that_reads_nothing_is_answered_by_who_waits_for_it(
     harness: Harness, ways: Counter[str]
 ):
@@ -504,6 +559,8 @@ async def test_reads_of_a_moment_wait_for_one_version_of_each_window(
         patched.setattr(UsualReads, "take", noted_taker)
         for target in targets:
             await asked(harness, target)
+    await asked(harness, targets[0])
+    assert targets[0] == list(takers[0]._pages._pages)[-1]  # what was read last is let go last
     asked_for: list[str] = []
 
     def noted_window(self, window):
