@@ -32,6 +32,8 @@ class ReadKind(Enum):
     """Reads of moderators."""
     DUTIES = "duties"
     """Reads of the steward, the workers, the commands and the metrics."""
+    COMPARISONS = "comparisons"
+    """Reads that compare the index with the ledger: large ones, behind which no verdict may wait."""
 
 
 class ReadLimits(NamedTuple):
@@ -50,10 +52,11 @@ READ_LIMITS: Final[Mapping[ReadKind, ReadLimits]] = MappingProxyType(
         ReadKind.PAGES: ReadLimits(2, 30, 2.0, 5.0),
         ReadKind.HEAVY: ReadLimits(2, 16, 2.0, 5.0),
         ReadKind.MODERATION: ReadLimits(1, 32, 5.0, 10.0),
-        ReadKind.DUTIES: ReadLimits(3, 16_384, 60.0, 60.0),
+        ReadKind.DUTIES: ReadLimits(2, 16_384, 60.0, 60.0),
+        ReadKind.COMPARISONS: ReadLimits(1, 16_384, 60.0, 60.0),
     }
 )
-"""Duties bound themselves, so they wait rather than fail."""
+"""Duties and comparisons bound themselves, so they wait rather than fail."""
 
 CONNECTIONS: Final = sum(limits.at_once for limits in READ_LIMITS.values())
 """Most reads of one process at once, each on a connection of its own."""

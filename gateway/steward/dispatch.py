@@ -54,10 +54,10 @@ JOB_TIMEOUT_S: Final = 3600
 JOB_KEPT_S: Final = 3600
 """How long RQ may keep a job that nobody takes or ends. The ledger hands the work out again long before."""
 
-QUEUED_JOBS: Final = 16
-"""Most jobs of a queue in RQ for each of its workers: enough to keep one busy for longer than a round.
-The rest waits in the ledger, where nothing is lost or queued twice, and more harmful work can still go
-first."""
+QUEUED_JOBS: Final = 4
+"""Most jobs of a queue in RQ for each of its workers: enough to keep one busy for longer than a round, and so
+few that a backlog goes in large jobs. The rest waits in the ledger, where nothing is lost or queued twice,
+and more harmful work can still go first."""
 
 SMALL_JOB: Final = 16
 """Submissions of a job while the queue has room for all that is due, so that idle workers share it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing, nullcontext
 from functools import partial
@@ -40,6 +41,7 @@ from gateway.steward.pauses import (
     BANS_S,
     BATCHES_S,
     BOARDS_S,
+    BUSY_S,
     CASES_S,
     CHECKS_S,
     COLD_S,
@@ -54,6 +56,7 @@ from gateway.steward.pauses import (
     ROLLUP_S,
     RULES_S,
     SEAL_POLL_S,
+    SOON_S,
     TARGETS_S,
     TOP_S,
     UPGRADE_S,
@@ -89,6 +92,7 @@ class _Duty(NamedTuple):
     lease: DutyLease | None = None
     rest_ms: int = 0
     next_due: Callable[[], Awaitable[int | None]] | None = None
+    busy_s: float = 0.0
 
 
 class Steward:
@@ -206,7 +210,7 @@ class Steward:
                 self.deliver, POLL_S * 10, DutyLease.DELIVERIES, LOOK_MS, self._derivations.sender.next_due
             ),
             _Duty(self.repair_derived, REPAIR_S, DutyLease.DERIVATIONS),
-            _Duty(self.dispatch, POLL_S, DutyLease.DISPATCH),
+            _Duty(self.dispatch, POLL_S, DutyLease.DISPATCH, busy_s=BUSY_S),
             _Duty(self.project, POLL_S * 10, DutyLease.PROJECTION, LOOK_MS, self._in_outbox.next_projection),
             _Duty(self.reconcile, self._settings.reconcile_s),
             _Duty(self.see_to_cold, COLD_S),
@@ -375,13 +379,14 @@ class Steward:
         lease: DutyLease | None = None,
         rest_ms: int = 0,
         next_due: Callable[[], Awaitable[int | None]] | None = None,
+        busy_s: float = 0.0,
     ) -> None:
         """Do a duty again and again: under its lease, or under the leases of the lanes that it works on.
 
         After it found nothing, it rests for `rest_ms`, until `next_due`, or until anything is committed
-        or it works on other lanes.
+        or it works on other lanes. After it found something, it looks more often for `busy_s`.
         """
-        unexpected = 0
+        unexpected, busy_until_s = 0, 0.0
         looks = Looks(self._version, longest_ms=rest_ms, clock=self._clock, next_due=next_due)
         step = partial(looks.at, duty) if rest_ms else duty
         while True:
@@ -396,7 +401,11 @@ class Steward:
             except Exception as error:  # noqa: BLE001 - no failure may end a duty
                 self.failures.note(duty.__name__, "", error)
                 unexpected += not isinstance(error, ScoregateError)
-            await self.leases.pause(max(POLL_S if done else pause_s, back_off_s(unexpected)))
+            if done:
+                busy_until_s = time.monotonic() + busy_s
+            is_busy = time.monotonic() < busy_until_s
+            usual_s = SOON_S if is_busy else POLL_S if done else pause_s
+            await self.leases.pause(max(usual_s, back_off_s(unexpected)))
 
 
 def back_off_s(failures: int) -> float:

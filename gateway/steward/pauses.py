@@ -7,6 +7,10 @@ from typing import Final
 POLL_S: Final = 0.05
 """Seconds between looks for due work in the outbox: the latency that a verdict pays for not being lost."""
 
+SOON_S: Final = 0.01
+BUSY_S: Final = 1.0
+"""Seconds between such looks, and for how long after one that found something: a verdict is seldom alone."""
+
 COLD_S: Final = 1.0
 """Seconds between looks for idle boards, and for cold boards in demand: readers wait this long."""
 

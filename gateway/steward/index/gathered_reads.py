@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from gateway.ledger.ledger import LedgerReads
+from gateway.ledger.ledger import Ledger
+from gateway.ledger.reads import ReadKind
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.runtime.gathering import Gathering
 from policies.errors import LedgerUnavailable
@@ -16,7 +17,7 @@ T = TypeVar("T")
 class GatheredReads:
     """Reads for several callers at once, each as consistent as alone. Raises what the ledger raises."""
 
-    def __init__(self, ledger: LedgerReads) -> None:
+    def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._gathering: Gathering[Operation[Any], Any] = Gathering(self._read_all)
 
@@ -30,7 +31,7 @@ class GatheredReads:
             return [await work(tx) for work in works]
 
         try:
-            return await self._ledger.read(together)
+            return await self._ledger.read(together, ReadKind.COMPARISONS)
         except LedgerUnavailable:
             if len(works) == 1 or await self._is_away(works):
                 raise  # otherwise one of them takes too long, or meets a damaged page
@@ -48,6 +49,6 @@ class GatheredReads:
 
     async def _alone(self, work: Operation[Any]) -> Any:
         try:
-            return await self._ledger.read(work)
+            return await self._ledger.read(work, ReadKind.COMPARISONS)
         except Exception as error:  # noqa: BLE001 - it is the answer of this one
             return error
