@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gateway.ledger.reads import ReadKind
 from gateway.runtime.gathering import Gathering
 from gateway.steward.index.gathered_reads import GatheredReads
 from policies.errors import LedgerUnavailable
@@ -75,7 +76,8 @@ class Ledger:
     def __init__(self) -> None:
         self.snapshots = 0
 
-    async def read(self, work: Any) -> Any:
+    async def read(self, work: Any, kind: ReadKind) -> Any:
+        assert kind is ReadKind.COMPARISONS  # no verdict waits behind it
         self.snapshots += 1
         return await work(None)
 
@@ -102,9 +104,9 @@ async def test_a_read_that_fails_leaves_the_others_their_answers():
 class Torn(Ledger):
     """A ledger with pages that cannot be read: what fails there is no bug of ours."""
 
-    async def read(self, work: Any) -> Any:
+    async def read(self, work: Any, kind: ReadKind) -> Any:
         try:
-            return await super().read(work)
+            return await super().read(work, kind)
         except ZeroDivisionError:
             raise LedgerUnavailable from None
 
@@ -126,7 +128,7 @@ async def test_a_ledger_that_is_away_is_not_asked_for_each_read(callers: int, as
     """If neither the first nor the last can be read alone, nobody asks it for those between."""
 
     class Away(Ledger):
-        async def read(self, work: Any) -> Any:
+        async def read(self, work: Any, kind: ReadKind) -> Any:
             self.snapshots += 1
             raise LedgerUnavailable
 

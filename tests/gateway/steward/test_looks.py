@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,8 +15,9 @@ from gateway.ledger.ledger import Ledger
 from gateway.ledger.schema import outbox
 from gateway.ledger.transaction import Query
 from gateway.runtime.lanes import ALL_LANES
-from gateway.steward import fencing
+from gateway.steward import duties, fencing
 from gateway.steward.looks import LOOK_MS, REST_MS, Looks
+from gateway.steward.pauses import BUSY_S, POLL_S, SOON_S
 from tests.support.clock import ShiftedClock
 from tests.support.deployment import eventually
 from tests.support.duty import Duty
@@ -214,14 +216,51 @@ async def test_a_duty_that_found_nothing_looks_at_lanes_that_are_its_own_since(d
     running.cancel()
 
 
+async def test_a_duty_that_found_something_looks_more_often_for_a_while(
+    duty: Duty, monkeypatch: pytest.MonkeyPatch
+):
+    """As long as it is likely to find more; after that as seldom as before, and the others as they always do."""
+    pauses: list[float] = []
+    now_s, found = [100.0], [0, 3, 0, 0, 0, 2, 0]
+
+    async def work() -> int:
+        return found.pop(0)
+
+    async def noted(pause_s: float) -> None:
+        pauses.append(pause_s)
+        now_s[0] += 0.4
+        if not found:
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr(duty.steward.leases, "pause", noted)
+    monkeypatch.setattr(duties, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    for busy_s in (1.0, 0.0):
+        found[:] = [0, 3, 0, 0, 0, 2, 0]
+        with suppress(asyncio.CancelledError):
+            await duty.steward._for_ever(work, 7.0, busy_s=busy_s)
+    soon, usual = (
+        [7.0, SOON_S, SOON_S, SOON_S, 7.0, SOON_S, SOON_S],
+        [7.0, POLL_S, 7.0, 7.0, 7.0, POLL_S, 7.0],
+    )
+    assert soon + usual == pauses
+
+
 async def test_duties_rest_as_long_as_what_they_wait_for_allows(duty: Duty, monkeypatch: pytest.MonkeyPatch):
     """What may be due by time or by Redis is looked at each second, and nothing rests that has no reason to."""
     rests: dict[str, tuple[int, str]] = {}
 
+    busy_s: dict[str, float] = {}
+
     async def noted(
-        work: Any, _pause_s: float, _lease: object = None, rest_ms: int = 0, next_due: Any = None
+        work: Any,
+        _pause_s: float,
+        _lease: object = None,
+        rest_ms: int = 0,
+        next_due: Any = None,
+        is_busy_s: float = 0.0,
     ) -> None:
         rests[work.__name__] = (rest_ms, next_due.__qualname__ if next_due else "")
+        busy_s[work.__name__] = is_busy_s
 
     async def kept() -> None:
         pass
@@ -244,6 +283,7 @@ async def test_duties_rest_as_long_as_what_they_wait_for_allows(duty: Duty, monk
         "roll_up": (REST_MS, "FairTurns.next_due"),
     } == {name: rest for name, rest in rests.items() if rest != (0, "")}
     assert {"dispatch", "reconcile", "see_to_cold", "seal", "end_reveals"} < rests.keys()
+    assert {"dispatch": BUSY_S} == {name: seconds for name, seconds in busy_s.items() if seconds}
     assert (1_000, 5_000, LOOK_MS) == (LOOK_MS, REST_MS, duty.steward._dispatcher._looks._longest_ms)
 
 

@@ -99,7 +99,7 @@ def test_every_row_is_in_one_job_and_every_job_in_one_lane_that_has_room(
 
 @pytest.mark.parametrize(
     ("due", "main", "urgent", "size"),
-    [(5, 16, 0, 16), (256, 16, 0, 16), (256, 64, 16, 16), (256, 8, 0, 32), (256, 2, 2, 64), (256, 1, 0, 64)],
+    [(5, 4, 0, 16), (64, 4, 0, 16), (256, 16, 4, 16), (256, 8, 0, 32), (256, 4, 0, 64), (256, 1, 0, 64)],
 )
 def test_jobs_grow_as_the_queue_fills(due: int, main: int, urgent: int, size: int):
     """Workers that wait share what is due; where there is a backlog, a job is as large as it may be."""

@@ -83,7 +83,7 @@ async def test_I14_what_a_worker_took_up_in_vain_goes_alone(duty: Duty):
 
 async def test_I15_a_full_queue_takes_no_more(duty: Duty):
     """RQ's part of a backlog is bounded; the rest waits in the ledger, and goes on as room comes."""
-    await duty.append(*(f"run-{n}" for n in range(QUEUED_JOBS * 16 + 5)))
+    await duty.append(*(f"run-{n}" for n in range(QUEUED_JOBS * 64 + 5)))
     while await duty.steward.dispatch():
         pass
     assert QUEUED_JOBS == len(duty.queued())
