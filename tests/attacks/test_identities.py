@@ -6,15 +6,30 @@ import asyncio
 import secrets
 from typing import Any
 
+import pytest
 from sqlalchemy import select
 
 from gateway.edge.identities.digests import IdentityDigests
 from gateway.edge.identities.identity_parts import RECOVERY_RATE
 from gateway.edge.identities.recovery_codes import ALPHABET, new_recovery_code, read_recovery_code
-from gateway.ledger.players.identities import IDENTITIES_LIMIT
+from gateway.ledger.acts import Act
+from gateway.ledger.players.identities import (
+    IDENTITIES_LIMIT,
+    RECOVERY,
+    Identity,
+    UsedCredential,
+    identities_of,
+    link,
+    replace_recovery,
+)
 from gateway.ledger.schema import events
 from gateway.ledger.transaction import Query, Row, Transaction
+from policies.choices import Operator
+from policies.errors import CredentialUsed, IdentitiesFull
+from policies.fields import SortOrder
+from tests.support.books import Books, board_of
 from tests.support.harness import Answer, Harness, Request
+from tests.support.ledger import NOON_MS
 
 _DETAILS = Query(select(events.c.reason, events.c.detail))
 TAKEN, FAILED, LAST = (409, "identity-taken"), (401, "sign-in-failed"), (409, "state-conflict")
@@ -183,6 +198,38 @@ async def test_there_are_so_many_identities_and_no_secret_is_kept(harness: Harne
     assert {("identity-linked", '{"provider":"device"}')} == set(told_of)
     stored = b"".join(path.read_bytes() for path in harness.edge.settings.data_dir.glob("ledger*"))
     assert not any(each.encode() in stored for each in secret)
+
+
+def test_a_recovery_code_is_replaced_though_there_may_be_no_more_identities() -> None:
+    """The new one takes the place of the old one; where there is none, it takes one that must be free."""
+    books, act = Books(board_of(Operator.BEST, SortOrder.DESCENDING)), Act("player", NOON_MS)
+    for player, devices in (("ada", IDENTITIES_LIMIT - 1), ("bob", IDENTITIES_LIMIT)):
+        for number in range(devices):
+            books.do(link(Identity("device", f"{player}-{number}".encode()), player, act))
+    for code in (b"first", b"second"):
+        books.do(replace_recovery(Identity(RECOVERY, code), "ada", act))
+    own = books.do(identities_of("ada"))
+    assert (IDENTITIES_LIMIT, [b"second"]) == (
+        len(own),
+        [each.subject_digest for each in own if each.provider == RECOVERY],
+    )
+    with pytest.raises(IdentitiesFull):
+        books.do(replace_recovery(Identity(RECOVERY, b"third"), "bob", act))
+
+
+def test_a_credential_that_is_good_once_is_remembered_until_it_is_refused_by_itself() -> None:
+    """Those that have expired make room when another is used, or the table would grow for ever."""
+    books = Books(board_of(Operator.BEST, SortOrder.DESCENDING))
+
+    def use(digest: bytes, at_ms: int) -> None:
+        once, act = UsedCredential(digest, at_ms + 10), Act("player", at_ms)
+        books.do(link(Identity("device", b"key"), "ada", act, once=once))
+
+    use(b"one", NOON_MS)
+    with pytest.raises(CredentialUsed):
+        use(b"one", NOON_MS + 10)
+    use(b"two", NOON_MS + 11)
+    assert [(b"two",)] == books.rows("SELECT digest FROM used_credentials")
 
 
 def test_a_provider_and_a_subject_do_not_run_together() -> None:

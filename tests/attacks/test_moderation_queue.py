@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -338,6 +339,29 @@ async def test_one_account_has_few_feeds_of_the_queue(harness: Harness, monkeypa
             return third.status == 200
 
     await until(is_taken_again)
+
+
+async def test_changes_of_the_queue_are_looked_for_again_after_the_last_listener_has_left(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """Whoever comes next is woken as the first one was."""
+    monkeypatch.setattr(queue_feed, "LOOK_S", 0.02)
+    watch = queue_feed.QueueWatch(harness.edge)
+    for number in range(2):
+        async with watch.listening("mara") as changed:
+            held = new_submission(f"r{number}", board="arcade", state=State.HELD)
+            await harness.edge.ledger.append(held)
+            async with asyncio.timeout(20):
+                await changed.wait()
+
+
+def test_M02_the_version_of_a_queue_is_that_of_the_scopes_in_reach():
+    """A listener who moderates one board hears nothing of the others, not even when something happens there."""
+    edge: Any = SimpleNamespace()
+    watch = queue_feed.QueueWatch(edge)
+    watch._versions = {"sprint": 3, "track": 4}
+    reaches = (["sprint"], ["track.spa"], ["sprint", "track"], ["*"], ["lap"])
+    assert [3, 4, 7, 7, 0] == [watch.version_of(frozenset(scopes)) for scopes in reaches]
 
 
 async def test_a_feed_of_the_queue_outlives_a_moment_without_the_ledger(

@@ -12,7 +12,7 @@ from gateway.edge.auth.moderators import ModeratorRole
 from gateway.ledger.acts import Act
 from gateway.ledger.moderation.accounts import change_account
 from gateway.ledger.players import addresses
-from gateway.ledger.players.addresses import AGAIN_MS, FORGOTTEN, KEPT, note_addresses
+from gateway.ledger.players.addresses import AGAIN_MS, FORGOTTEN, KEPT, note_addresses, shared_addresses
 from gateway.runtime.settings import Settings
 from gateway.steward.forgetting import DAY_MS, AddressForgetter
 from tests.support import boards
@@ -109,6 +109,20 @@ def test_an_address_is_written_once_a_day_and_a_player_keeps_the_newest(tmp_path
     books.append([from_address(10 + each, f"b{each}", NOON_MS + AGAIN_MS + 1 + each) for each in range(KEPT)])
     assert [f"b{each}" for each in range(KEPT)] == [
         address for player, address, _ in stored() if player == "ada"
+    ]
+
+
+def test_the_newest_address_comes_first_and_says_whether_more_may_share_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+):
+    """Of an address of very many players not all are looked at, and a moderator is told so."""
+    monkeypatch.setattr(addresses, "LOOKED_AT", 2)
+    books = Books(boards.board(tmp_path))
+    books.append([from_address(1, "old", NOON_MS), from_address(2, "new", NOON_MS + 1)])
+    books.append([from_address(10 + each, "new", NOON_MS + 2, f"p{each}") for each in range(3)])
+    shown = books.do(shared_addresses("ada", frozenset({"*"})))
+    assert [("new", 2, False), ("old", 0, True)] == [
+        (each.address, len(each.sharers), each.is_whole) for each in shown
     ]
 
 

@@ -16,6 +16,7 @@ from gateway.ledger.seals.audit import audit
 from gateway.ledger.seals.signing_keys import PublicKeys
 from gateway.ledger.standings.history import board_as_of
 from gateway.runtime.settings import Settings
+from gateway.settlement import banned_players
 from gateway.settlement import bans as banning
 from gateway.settlement.banned_players import BannedPlayers
 from gateway.settlement.bans import BanFollower, begin, lift
@@ -307,6 +308,34 @@ async def test_a_ban_ends_at_its_time_and_an_edge_hears_of_all(store: Store, boa
         assert await steward.next_due() is None
         await known.refresh()
         assert not known.open_ban("ada", "tiny", now_ms=NOON_MS + 9)
+
+
+async def test_of_several_open_bans_the_one_that_ends_last_is_told(store: Store):
+    """Its player may play again when that is over, and not before."""
+    async with open_in(store) as ledger:
+        known = BannedPlayers(ledger)
+        for name, until_ms in (("one", NOON_MS + 10), ("two", NOON_MS + 30), ("three", NOON_MS + 20)):
+            await ledger.write(begin(a_ban(name, "ada", "tiny", until_ms=until_ms)))
+        await known.refresh()
+        assert "two" == getattr(known.open_ban("ada", "tiny", now_ms=NOON_MS), "ban_id", None)
+        await ledger.write(begin(a_ban("four", "ada")))
+        await known.refresh()
+        assert "four" == getattr(known.open_ban("ada", "tiny", now_ms=NOON_MS), "ban_id", None)
+
+
+async def test_an_edge_reads_all_bans_and_forgets_whom_nobody_banned_for_longest(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+):
+    """Page by page at once; of too many players, a further ban keeps one in mind."""
+    monkeypatch.setattr(banned_players, "PAGE", 1)
+    monkeypatch.setattr(banned_players, "PLAYERS", 2)
+    async with open_in(store) as ledger:
+        known = BannedPlayers(ledger)
+        for name, player in (("one", "ada"), ("two", "bob"), ("three", "ada"), ("four", "cyd")):
+            await ledger.write(begin(a_ban(name, player, "tiny")))
+        await known.refresh()
+        banned = [known.open_ban(who, "tiny", now_ms=NOON_MS) is not None for who in ("ada", "bob", "cyd")]
+        assert [True, False, True] == banned
 
 
 async def test_what_was_played_on_a_board_that_a_steward_does_not_know_yet_follows_later(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gateway.ledger.judgement.expiry import UNDO_MS
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.moderation import selections
 from gateway.ledger.moderation.batch_items import BatchItem
@@ -410,6 +411,36 @@ async def test_a_reversal_leaves_what_somebody_decided_on_since(store: Store, bo
         await desk.reverse(batch)
         assert {"a": "kept", "b": "reversed"} == await desk.outcomes("one")
         assert [("b",)] == await store.sql("SELECT submission_id FROM submissions WHERE state = 'promoted'")
+
+
+async def test_a_batch_over_cases_is_too_old_to_be_reversed_after_a_while(store: Store, board: Board):
+    """Its cases would be held again though their recordings are gone; what counted counts again however late."""
+    async with open_in(store) as ledger:
+        desk = Desk(ledger, {"tiny": board})
+        await submitted(ledger, board, [("a", "ada", 1)], to_state=State.HELD)
+        await submitted(ledger, board, [("b", "bob", 2)], to_state=State.PROMOTED)
+        batches_made = [
+            await desk.apply(await desk.previewed(a_batch(kind.value, kind)))
+            for kind in (DecisionKind.REJECT, DecisionKind.REVOKE)
+        ]
+        desk.now_ms += UNDO_MS + 1
+        with pytest.raises(StateConflict, match="30 days"):
+            await desk.reverse(batches_made[0])
+        assert BatchState.REVERSED is (await desk.reverse(batches_made[1])).state
+        assert [("b",)] == await store.sql("SELECT submission_id FROM submissions WHERE state = 'promoted'")
+
+
+async def test_who_applies_what_another_has_applied_is_told_to_read_it_again(store: Store, board: Board):
+    """Only the same moderator, whose answer was lost, is told that it is done."""
+    async with open_in(store) as ledger:
+        desk = Desk(ledger, {"tiny": board})
+        await submitted(ledger, board, [("a", "ada", 1)], to_state=State.PROMOTED)
+        batch = await desk.previewed(a_batch("one", DecisionKind.REVOKE))
+        await desk.apply(batch)
+        again = apply("one", version=batch.version, by=MODERATOR, now_ms=NOON_MS)
+        assert not (await ledger.write(again)).is_new
+        with pytest.raises(CaseOvertaken):
+            await ledger.write(apply("one", version=batch.version, by="moderator:noor", now_ms=NOON_MS))
 
 
 async def test_a_reversal_leaves_what_is_not_for_its_moderator(store: Store, board: Board):

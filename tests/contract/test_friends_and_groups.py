@@ -46,8 +46,8 @@ async def test_a_list_is_what_was_said_last_and_has_a_version_for_each_change(le
     assert FriendList("ada", 2) == await ledger.write(unfollow("ada", "bob", now_ms=NOON_MS))
     most = {f"f{n}" for n in range(FRIENDS_LIMIT)}
     for version, wanted in ((3, most), (4, {"f7", "new"}), (5, most)):
-        await ledger.write(replace("ada", wanted))
-        assert FriendList("ada", version, tuple(sorted(wanted))) == await ledger.read(friends_of("ada"))
+        said = FriendList("ada", version, tuple(sorted(wanted)))
+        assert said == await ledger.write(replace("ada", wanted)) == await ledger.read(friends_of("ada"))
     with pytest.raises(FriendsFull):
         await ledger.write(follow("ada", "one-more", now_ms=NOON_MS))
     assert 5 == (await ledger.read(friends_of("ada"))).version

@@ -337,6 +337,26 @@ async def test_F20_a_duty_that_fails_as_nobody_foresaw_lives_on(
     assert (0.0, LONGEST_BACK_OFF_S) == (pauses[0], pauses[-1])
 
 
+async def test_a_duty_without_a_ledger_is_tried_again_at_its_own_pace(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """Only what nobody foresaw is left alone for longer: a database that is back is used at once."""
+    steward, pauses = harness.steward(), list[float]()
+
+    async def duty() -> int:
+        raise LedgerUnavailable
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 8:
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr(steward.leases, "pause", pause)
+    with pytest.raises(asyncio.CancelledError):
+        await steward._for_ever(duty, 0.01)
+    assert [0.01] * 8 == pauses
+
+
 @pytest.mark.parametrize("buffering", [-1, 0], ids=["buffered", "unbuffered"])
 def test_F20_whoever_logs_on_a_full_disk_goes_on(buffering: int):
     """The line is lost, whether the disk refuses it as it is written or as it is flushed."""

@@ -36,7 +36,19 @@ def test_the_bundled_policy_needs_no_advice():
             {"anomaly": ARCADE["anomaly"] | {"prior": {"mean": 2500, "spread": 30_000}}},
             "anomaly.prior: even the best possible score, 115400",
         ),
+        (
+            {"anomaly": ARCADE["anomaly"] | {"threshold": 4.0, "spread_floor": 28_850, "prior": None}},
+            "anomaly.threshold: no two scores from",
+        ),
+        (
+            {"order": "ascending", "anomaly": {"threshold": 4.0, "prior": {"mean": 2500, "spread": 1500}}},
+            "anomaly.prior: even the best possible score, 0",
+        ),
         ({"velocity": {"points_per_second": 200_000}}, "velocity.points_per_second: 200000 allows"),
+        (
+            {"velocity": {"points_per_second": 120_000}, "score": {"minimum": -115_400, "maximum": 115_400}},
+            "velocity.points_per_second: 120000 allows",
+        ),
         (
             {"velocity": {"points_per_second": 10}},
             "velocity.points_per_second: at 10 the longest run (120 s)",
@@ -49,7 +61,12 @@ def test_the_bundled_policy_needs_no_advice():
             "builds: all are blocked",
         ),
         ({"forensics": {}}, "forensics.buttons: name the bits that are buttons"),
+        (
+            {"forensics": {}, "validators": {"timing": "off", "input_rate": "off"}},
+            "forensics.buttons: name the bits that are buttons",
+        ),
         ({"limits": GENEROUS | {"address": {"per_minute": 5, "burst": 5}}}, "limits.player: it is above"),
+        ({"limits": GENEROUS | {"address": {"per_minute": 600, "burst": 99}}}, "limits.player: it is above"),
     ],
 )
 def test_what_can_hardly_be_meant_is_told(changes: dict[str, Any], said: str):
@@ -72,3 +89,12 @@ def test_boards_whose_inputs_nobody_looks_at_need_no_buttons():
     off = dict.fromkeys(("timing", "input_rate", "slow_motion_inputs"), "off")
     raw = {"simulator": "process", "recording": "raw", "maximum_ticks": 7200}
     assert [] == advice(forensics={}, validators=off) == advice(forensics={}, replay=raw)
+
+
+def test_a_build_that_is_blocked_beside_others_needs_no_advice():
+    """An old one is blocked all the time; only where none is left can nobody play."""
+    builds = {
+        BUILD: {"simulator": str(MODULE)},
+        "old": {"simulator": str(MODULE), "status": "blocked"},
+    }
+    assert [] == advice(builds=builds)

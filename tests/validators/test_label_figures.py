@@ -126,3 +126,33 @@ def test_nothing_is_suggested_that_catches_nobody():
     runs = [LabelledRun(is_cheat, [found("anomaly", 5.0 if is_cheat else 9.0)]) for is_cheat in (True, False)]
     [figures] = threshold_figures([LabelledRun(run.is_cheat, list(run.findings)) for run in runs * 10])
     assert (None, 0) == (figures.suggested, figures.recall.hits)
+
+
+def test_the_two_units_of_progress_are_not_mixed():
+    """Its steps have a threshold that is suggested; what is measured in points beside it is left out."""
+
+    def progress(value: float, at_most: float, unit: str) -> LabelledFinding:
+        return found("progress", value, at_most=at_most, reason=Reason.PROGRESS)._replace(unit=unit)
+
+    steps, points = "largest steps of the player's own", "points beyond the player's best"
+    cheats = [LabelledRun(True, [progress(9.0, 3.0, steps), progress(900.0, 100.0, points)])] * 10
+    runs = [
+        *(LabelledRun(each.is_cheat, list(each.findings)) for each in cheats),
+        *[LabelledRun(False, [])] * 10,
+    ]
+    [figures] = threshold_figures(runs)
+    assert ("progress.times", 3.0, 3.0) == (figures.setting, figures.in_force, figures.suggested)
+
+
+def test_nothing_is_suggested_that_no_policy_may_have():
+    """An honest run was open a thousand times as long as it was played, which is the highest ratio there is."""
+
+    def slow(value: float) -> list[LabelledFinding]:
+        return [found("slow_motion", value, at_most=3.0, reason=Reason.SLOW_MOTION)]
+
+    runs = [
+        *(LabelledRun(True, slow(2000.0)) for _ in range(10)),
+        *(LabelledRun(False, slow(1000.0)) for _ in range(10)),
+    ]
+    [figures] = threshold_figures(runs)
+    assert (None, 10) == (figures.suggested, figures.recall.hits)

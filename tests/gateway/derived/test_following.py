@@ -503,6 +503,19 @@ async def test_entries_that_nobody_of_ours_wrote_are_passed_over(stage):
     assert ([], 0) == (heard.told, pending(stage))
 
 
+async def test_what_is_done_is_acknowledged_though_the_consumer_dies_over_another_board(stage):
+    """Else it would be told again for as long as that board fails."""
+    heard = Heard()
+    one = follower(stage, heard)
+    await one.step()
+    stage.redis.xadd(STREAM, {"seq": "none", "window": "alltime"})  # of no board: there is nothing to do
+    await stage.score("ada", 5)
+    heard.is_dead = True
+    with pytest.raises(ConnectionError):
+        await one.step()
+    assert 2 == pending(stage)
+
+
 async def test_I26_a_change_that_somebody_copies_into_another_lane_is_not_heard_again(stage):
     """A lane tells of its own boards alone; the copy is acknowledged, or it would come for ever."""
     heard = Heard()

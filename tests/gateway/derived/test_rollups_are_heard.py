@@ -142,6 +142,15 @@ async def test_what_lost_streams_had_of_a_rollup_is_caught_up_from_the_ledger(tr
     assert [("ada", 1), ("bob", 1)] == sorted(found)
 
 
+async def test_what_a_new_consumer_finds_at_the_top_of_a_rollup_is_recorded_and_not_told(track: Track):
+    """It was reached before anybody listened, and an endpoint would get years of it at once."""
+    await track.score("track.a", "ada", 5)
+    await track.derivations()
+    found = rows(track.settings.ledger_path, "SELECT player, rank FROM achievements WHERE board = 'world'")
+    assert [("ada", 1)] == found
+    assert [] == [each for each in await track.told() if each[0] == "achievement.reached"]
+
+
 async def test_nobody_has_reached_the_first_ten_of_a_rollup_that_is_folded_anew_after_a_loss(track: Track):
     """Its standings are of two rules; the changes themselves are told, without ranks."""
     derivations = await track.derivations()

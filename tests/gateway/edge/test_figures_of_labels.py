@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from gateway.edge.moderation.decision_figures import DAYS, decision_figures, share_shown, times_shown
 from gateway.edge.moderation.figures import age_of_queue, figures_of
 from gateway.edge.wire.moderation_figures import Figures, QueueAge
 from gateway.ledger.moderation.labels import DecisionLabel, LabelFilter, NewestLabels
@@ -14,6 +16,7 @@ from gateway.ledger.moderation.waiting_cases import WaitingCases
 from gateway.runtime.clock import rfc3339
 from policies.vocabulary import LATEST_MS, Reason, Severity
 from tests.support.ledger import NOON_MS
+from validators.backtest import DAY_MS, Proportion
 from validators.label_figures import LabelledFinding
 
 EMPTY = QueueAge(waiting=0, is_cut=False, oldest_s=None, median_s=None, late=[])
@@ -137,3 +140,31 @@ def test_a_case_of_an_edge_whose_clock_is_ahead_has_not_waited_yet():
         age(-30).oldest_s,
         [(each.board, each.since) for each in age(-30).late],
     )
+
+
+def test_a_share_is_told_from_ten_cases_on():
+    """Fewer say nothing, so that only the numbers are there."""
+    few, enough = share_shown(Proportion(4, 9)), share_shown(Proportion(4, 10))
+    assert (4, 9, None, None) == (few.hits, few.of, few.share, few.interval)
+    assert 0.4 == enough.share
+
+
+def test_times_to_decisions_are_told_from_ten_on():
+    """The median and the 90th percentile by nearest rank, in seconds."""
+    few, enough = times_shown([1_000] * 9), times_shown([s * 1_000 for s in range(10, 0, -1)])
+    assert (9, None, None) == (few.of, few.median_s, few.p90_s)
+    assert (10, 5, 9) == (enough.of, enough.median_s, enough.p90_s)
+
+
+def test_the_newest_days_of_decisions_are_listed():
+    """A year of them, and no more."""
+    made = [
+        label(number, is_cheat=False)._replace(decided_at_ms=NOON_MS + number * DAY_MS)
+        for number in range(DAYS + 2)
+    ]
+    listed = decision_figures(made[::-1]).days
+    first, last = (
+        datetime.fromtimestamp(made[number].decided_at_ms / 1_000, UTC).date().isoformat()
+        for number in (2, -1)
+    )
+    assert (DAYS, first, last) == (len(listed), listed[0].day, listed[-1].day)

@@ -347,6 +347,24 @@ async def test_what_cannot_be_followed_is_refused(harness: Harness):
         assert refusal == (answer.status, answer.problem), query
 
 
+async def test_as_many_windows_and_players_as_there_may_be_are_followed(harness: Harness):
+    """One more of either is refused."""
+    private = await registered(harness)
+    windows, players = ",".join(["alltime"] * 16), ",".join(["ada", *(f"p{at}" for at in range(99))])
+    async with sse(harness, f"window={windows}&players={players}&events=standing") as feed:
+        await write(harness, private, 7)
+        assert "ada" == (await feed.standing())["player"]
+
+
+async def test_friends_and_named_players_are_not_followed_together(harness: Harness):
+    """A feed that took one of the two for the other would leave out what was asked for."""
+    headers = {"Authorization": f"Bearer {await harness.new_player('Ada')}"}
+    url = f"{harness.url}/v1/boards/vault/live?friends=true"
+    for query, status in (("", 200), ("&players=bob", 422)):
+        async with harness.session.get(url + query, headers=headers) as answer:
+            assert status == answer.status
+
+
 async def test_a_feed_of_friends_tells_of_them_and_of_who_passes_the_bearer(harness: Harness):
     """Standings of whom the bearer follows and of themself, and their own ranks, whoever moves them."""
     private = await registered(harness)

@@ -8,6 +8,7 @@ from gateway.ledger.acts import Act
 from gateway.ledger.boards.board_life import check_boards
 from gateway.ledger.derived import log
 from gateway.ledger.index_pages import changes_after
+from gateway.ledger.moderation import accounts
 from gateway.ledger.moderation.account_rows import ADMIN, EVERYWHERE, Account, ProviderIdentity
 from gateway.ledger.moderation.accounts import (
     account_of,
@@ -24,7 +25,13 @@ from gateway.ledger.moderation.invitations import (
     Invitation,
     accept_invitation,
     accept_with_identity,
+    change_password,
     invite,
+)
+from gateway.ledger.moderation.second_factors import (
+    begin_second_factor,
+    confirm_second_factor,
+    remove_second_factor,
 )
 from gateway.ledger.moderation.sessions import (
     SESSIONS_LIMIT,
@@ -240,3 +247,70 @@ def test_a_further_login_ends_the_oldest_session(books: Books):
     books.do(add_account("noor", EVERYTHING, ACT))
     books.do(disable_account("mara", ACT))
     assert not books.do(open_session(a_session(99), password=None, idle_since_ms=0))
+
+
+def test_there_are_so_many_accounts_and_no_more(books: Books, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(accounts, "ACCOUNTS_LIMIT", 2)
+    for name in ("mara", "noor"):
+        books.do(add_account(name, EVERYTHING, ACT))
+    with pytest.raises(AccountConflict, match="2 accounts"):
+        books.do(add_account("lena", EVERYTHING, ACT))
+
+
+def test_what_is_disabled_or_enabled_already_stays_as_it_is(books: Books):
+    """A repetition is no event, and leaves the version that others read."""
+    for name in ("mara", "noor"):
+        books.do(add_account(name, EVERYTHING, ACT))
+    for turn in (enable_account, disable_account, enable_account):
+        version = books.do(turn("mara", ACT)).version
+        assert version == books.do(turn("mara", ACT)).version
+
+
+def test_a_second_factor_is_confirmed_by_a_code_of_the_secret_that_was_begun_last(books: Books):
+    """One that was replaced meanwhile confirms nothing, and one that is confirmed is not begun anew."""
+    books.do(add_account("mara", EVERYTHING, ACT))
+    for secret in (b"one", b"two"):
+        books.do(begin_second_factor("mara", secret))
+    with pytest.raises(AccountOvertaken):
+        books.do(confirm_second_factor("mara", b"one", 1, ACT))
+    assert not account(books).has_second_factor
+    assert books.do(confirm_second_factor("mara", b"two", 1, ACT)).has_second_factor
+    with pytest.raises(AccountOvertaken):
+        books.do(confirm_second_factor("mara", b"two", 2, ACT))
+    with pytest.raises(AccountConflict, match="remove it first"):
+        books.do(begin_second_factor("mara", b"three"))
+
+
+def test_a_second_factor_is_removed_whether_it_was_confirmed_or_not(books: Books):
+    """Of one that never was, nobody has to be told."""
+    books.do(add_account("mara", EVERYTHING, ACT))
+    version = account(books).version
+    books.do(begin_second_factor("mara", b"one"))
+    assert not books.do(remove_second_factor("mara", ACT)).has_second_factor
+    assert (None, version) == (account(books).second_factor, account(books).version)
+    books.do(begin_second_factor("mara", b"two"))
+    books.do(confirm_second_factor("mara", b"two", 1, ACT))
+    books.do(remove_second_factor("mara", ACT))
+    assert account(books).second_factor is None
+    assert version < account(books).version
+
+
+def test_who_logs_in_through_a_provider_from_now_on_has_no_code_here(books: Books):
+    """The provider asks for one; a factor that was left would lock out whoever has lost it."""
+    books.do(add_account("mara", EVERYTHING, ACT, invitation=Invitation(b"1", SOON)))
+    books.do(begin_second_factor("mara", b"one"))
+    books.do(confirm_second_factor("mara", b"one", 1, ACT))
+    person = ProviderIdentity("https://id.example", "1")
+    accepted = books.do(accept_with_identity(b"1", person, at_ms=NOON_MS))
+    assert accepted is not None
+    assert (None, None) == (accepted.second_factor, accepted.second_factor_step)
+
+
+def test_M11_a_password_is_changed_only_by_whom_showed_the_one_that_holds(books: Books):
+    """Who was reset, or changed it elsewhere, while a request compared the old one is not overwritten by it."""
+    books.do(add_account("mara", EVERYTHING, ACT, invitation=Invitation(b"1", SOON)))
+    books.do(accept_invitation(b"1", "hash", at_ms=NOON_MS))
+    books.do(change_password("mara", "hash", "second", ACT))
+    with pytest.raises(AccountOvertaken):
+        books.do(change_password("mara", "hash", "third", ACT))
+    assert "second" == account(books).password

@@ -18,7 +18,7 @@ from gateway.steward import ban_keeping, batch_keeping, case_duties
 from gateway.steward.ban_keeping import BanKeeper
 from gateway.steward.batch_keeping import BatchKeeper
 from gateway.steward.case_duties import CaseKeeper
-from gateway.steward.failures import Failures
+from gateway.steward.failures import FAILING_LIMIT, Failures
 from gateway.steward.fair_turns import REFUSALS, RETRY_MS, FairTurns
 from policies.decision_codes import DecisionKind
 from policies.errors import LeaseLost, LedgerUnavailable
@@ -93,6 +93,18 @@ async def test_a_clock_that_was_put_back_puts_no_item_off():
     desk.now_ms -= 3_600_000
     await desk.steps(1)
     assert ["a", "a"] == desk.tried
+
+
+async def test_of_very_many_items_that_failed_the_first_is_forgotten():
+    """An outage may fail for all there are; what is forgotten is only tried again sooner."""
+    items = "".join(chr(ord("a") + number) for number in range(FAILING_LIMIT + 1))
+    desk = Desk(items, in_slice=len(items) + 1)
+    desk.failing = dict.fromkeys(items, ValueError("a bug"))
+    with capture_logs():
+        await desk.steps(1)
+        assert list(items) == desk.tried
+        await desk.steps(1)
+    assert [items[0]] == desk.tried[len(items) :]
 
 
 async def test_items_that_are_worked_on_together_are_tried_one_by_one_once_that_fails():
