@@ -198,6 +198,15 @@ def test_what_each_validator_does_is_told_in_its_mode(tmp_path: Path):
     assert Modes.model_fields.keys() <= told.keys()
 
 
+def test_validators_of_time_run_where_a_tick_is_told(tmp_path: Path):
+    """By a replay, or by the points that a second gives."""
+    paced = a_policy(**SUMMED | {"velocity": {"points_per_second": 100}})
+    for policy in (arcade_policy(), paced):
+        told = dict(explanation(board(tmp_path, policy), {}))
+        assert "reject: a run with a finding is rejected." == told["clock"]
+        assert "shadow: its findings are recorded, without effect." == told["slow_motion"]
+
+
 def test_settings_that_are_off_or_zero_are_told(tmp_path: Path):
     """Where that is not the default: recordings are kept for ever, and nobody is audited, because somebody said so."""
     policy = arcade_policy(
@@ -294,9 +303,11 @@ def test_a_family_says_how_boards_come_to_be(tmp_path: Path):
     few, family = told_of_family(tmp_path)
     many, _ = told_of_family(tmp_path, **changes)
     pattern, _ = told_of_family(tmp_path, names="[a-z]+", seed="run")
+    five, _ = told_of_family(tmp_path, names=list("abcde"))
 
     assert [[*SERVERS_OPEN, one_seed], [*ANY_OPEN, one_seed]] == [few, many]
     assert ("boards", "track.<name>, any number; a name matches [a-z]+") == pattern[0]
+    assert ("boards", "track.<name>, any number; a name is one of 5: a, b, c, d, e") == five[0]
     assert "seeds" not in dict(pattern)
     assert any(gap.startswith("a course that was practised: ") for gap in blind_spots_of(family.policy))
 

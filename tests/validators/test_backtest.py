@@ -13,7 +13,7 @@ from policies.replaying import Build, Replay
 from policies.vocabulary import Expected, Finding, Mode, Reason, Severity, State, Verdict, VerdictKind
 from tests.support.submissions import a_policy, a_submission
 from validators import backtest_summary
-from validators.backtest import Backtest, CaseOutcome, HistoricalEvent, Proportion
+from validators.backtest import Backtest, BacktestReport, CaseOutcome, HistoricalEvent, Proportion
 from validators.backtest_summary import BacktestSummary
 from validators.baseline import PromotedScore
 
@@ -432,6 +432,14 @@ def test_a_summary_covers_at_least_a_day(days: float, shown: float):
     summary = BacktestSummary(first_at_ms=5, last_at_ms=5 + int(days * DAY_S * 1_000))
     assert shown == summary.days
     assert 2.0 == BacktestSummary(last_at_ms=2 * DAY_S * 1_000).days
+
+
+def test_a_summary_lasts_from_the_first_case_of_any_board_to_the_last_of_any():
+    """In whichever order boards are read: the last one read need not be the one that was played last."""
+    summary = BacktestSummary()
+    for first_at_ms, last_at_ms in ((5, 9), (2, 3)):
+        summary.take(BacktestReport(first_at_ms=first_at_ms, last_at_ms=last_at_ms))
+    assert (2, 9) == (summary.first_at_ms, summary.last_at_ms)
 
 
 def test_ten_thousand_changes_are_kept():

@@ -16,7 +16,7 @@ from policies.judging import ALL_BITS, Forensics
 from policies.vocabulary import Expected, Finding, Reason
 from replay.forensics.inputs import Inputs, inputs_of
 from replay.forensics.shingles import NO_SHINGLES, bands_of, resemblance, shingles_of, shingles_of_bytes
-from replay.forensics.similarity import ComparableRecording, _pieces, correlation, similarity
+from replay.forensics.similarity import _pieces, correlation
 from replay.forensics.slow_motion import input_rate, slow_motion_inputs
 from replay.forensics.spans import scatter_of, scatters
 from replay.forensics.timing import strongest_beats, timing
@@ -207,46 +207,6 @@ def test_slow_motion_is_told_to_two_digits_and_of_a_run_of_a_tick_too():
     limits = SimpleNamespace(slow_motion_ratio=60.0, minimum_presses=1, slow_motion_presses_per_second=0.1)
     tick: Any = of([1])
     assert [60.0] == [each.detail["slowness"] for each in slow_motion_inputs(tick, 60, 1.0, limits)]  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("minimum", "most", "is_found"), [(10, 1.9, True), (10, 2.0, False), (11, 1.9, False)]
-)
-def test_slow_motion_begins_at_so_many_presses_and_beyond_the_rate_of_a_hand(
-    minimum: int, most: float, is_found: bool
-):
-    """Ten presses within five seconds of play, in a run that took twice as long as it lasted."""
-    inputs = pressed({0: every(20, 10)}, 600)
-    limits = SimpleNamespace(
-        slow_motion_ratio=2.0, minimum_presses=minimum, slow_motion_presses_per_second=most
-    )
-    found = slow_motion_inputs(inputs, 60, 20.0, limits)  # type: ignore[arg-type]
-    assert [2.0] * is_found == [each.value for each in found]
-
-
-def test_what_is_allowed_of_short_presses_is_allowed_to_the_last_one():
-    """Four of five presses may be of one tick, and no more."""
-    limits = NOTHING_IS_EVEN | {"shortest_press_ms": 17.0, "frame_perfect_share": 0.8, "periodicity": 1.0}
-    for short, is_found in ((40, False), (41, True)):
-        presses = [(9 * number, 1 if number < short else 4) for number in range(50)]
-        found = timed(pressed({0: presses}, 460), slowest_device_hz=1.0, **limits)
-        assert [Reason.INPUTS_FRAME_PERFECT] * is_found == [each.reason for each in found]
-
-
-@pytest.mark.parametrize(
-    ("minimum", "most", "is_found"), [(9, 0.19, True), (9, 0.2, False), (10, 0.19, False)]
-)
-def test_recordings_are_alike_from_so_many_shingles_and_beyond_a_share(
-    minimum: int, most: float, is_found: bool
-):
-    """Nine shingles of ours and nine of theirs, of which three are in both: a fifth of all fifteen."""
-    ours, theirs = (
-        ComparableRecording(recording, None) for recording in (b"abcdefghijklmnop", b"0123456ghijklmnop"[1:])
-    )
-    assert (9, 9) == (ours.shingles.size, theirs.shingles.size)
-    limits = SimpleNamespace(minimum_shingles=minimum, resemblance=most)
-    found = similarity(ours, [("theirs", theirs)], limits)  # type: ignore[arg-type]
-    assert [0.2] * is_found == [each.value for each in found]
 
 
 @pytest.mark.parametrize(
