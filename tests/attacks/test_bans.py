@@ -202,6 +202,19 @@ async def test_M05_nobody_bans_or_unbans_themselves(harness: Harness):
         assert (403, "self-approval") == (answer.status, answer.problem)
 
 
+async def test_who_was_banned_before_they_played_is_shown_with_the_ban(harness: Harness):
+    """A ban is something of theirs, on the boards that it reaches; of a player without either nothing is said."""
+    made = (await ban(harness, "ada", board="sprint")).body["ban"]
+    shown = await harness.get("/v1/moderation/players/ada", harness.moderator("sprint"))
+    assert (200, [made], {}) == (
+        shown.status,
+        [each["ban"] for each in shown.body["bans"]],
+        shown.body["states"],
+    )
+    unknown = await harness.get("/v1/moderation/players/bob", harness.moderator("sprint"))
+    assert (404, "not-found") == (unknown.status, unknown.problem)
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -96,6 +96,17 @@ async def test_a_batch_is_previewed_applied_and_reversed(harness: Harness):
     assert [batch] == [each["batch"] for each in listed.body["batches"]]
 
 
+async def test_a_cursor_is_of_one_batch(harness: Harness):
+    """The place in the items of another batch is refused."""
+    await held(harness, "one", "two")
+    here, other = [(await made(harness)).body["batch"] for _ in range(2)]
+    cursor = (await harness.get(f"{PATH}/{here}?limit=1", harness.moderator())).body["next"]
+    pages = [
+        await harness.get(f"{PATH}/{each}?cursor={cursor}", harness.moderator()) for each in (here, other)
+    ]
+    assert [(200, ""), (422, "schema-violation")] == [(page.status, page.problem) for page in pages]
+
+
 async def test_M03_a_preview_is_applied_as_it_was_seen(harness: Harness):
     """Without its ETag 428, with another 412; what a colleague decided meanwhile stays, and is said."""
     await held(harness, "one", "two")

@@ -127,6 +127,15 @@ async def test_M03_who_was_slower_with_all_that_was_offered_gets_another_case(
     assert {run.id for run in runs} == {raced[0].submission_id, second}
 
 
+async def test_the_case_of_a_board_that_is_no_more_is_given_to_nobody(harness: Harness):
+    """It stays as it is, and keeps nobody from the others."""
+    gone = new_submission("gone", board="gone", state=State.HELD, recording=None)
+    await harness.edge.ledger.append(gone)
+    assert None is await take(harness, harness.moderator())
+    run = await a_held_run(harness)
+    assert run.id == await take(harness, harness.moderator())
+
+
 async def test_M03_a_claim_ends_by_itself(harness: Harness):
     """Whoever left the desk without a word keeps nobody from deciding for longer than the lease."""
     run, mara, noor = await a_held_run(harness), harness.moderator(), harness.moderator(name="noor")

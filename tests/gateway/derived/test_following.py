@@ -588,8 +588,8 @@ async def test_the_log_has_its_effect_once_whoever_follows_it(stage):
 EVE = {name: str(value) for name, value in entry("eve", 9_000, board="tiny").items()}
 FORGED = {
     "a submission that there is not": EVE,
-    "another player's submission": EVE | {"submission": "run-0"},
-    "a submission that does not count": EVE | {"player": "idle", "submission": "run-1"},
+    "another player's submission": EVE | {"submission": "run-1"},
+    "a submission that does not count": EVE | {"player": "idle", "submission": "run-2"},
     "a score of nothing": EVE | {"submission": ""},
     "an order that no board has": EVE | {"order": "9" * 30},
     "a number that no event has": EVE | {"seq": "9" * 30},
@@ -629,8 +629,7 @@ async def test_I26_a_forged_entry_has_no_effect_and_stops_nothing(stage, forged:
     endpoint = await stage.webhook(types=("standing.changed", "rank.changed", "achievement.reached"))
     derivations = stage.derivations()
     await catch_up(derivations)
-    await stage.score("ada", 5)
-    await stage.receive("idle", 1)
+    assert ("run-1", "run-2") == (await stage.score("ada", 5), await stage.receive("idle", 1))
     await catch_up(derivations)
     before = len(await stage.queued(endpoint))
     stage.redis.xadd(STREAM, FORGED[forged])
