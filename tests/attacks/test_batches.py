@@ -188,6 +188,16 @@ async def test_M05_nobody_decides_on_their_own_by_a_batch(harness: Harness):
     assert ["held", "held"] == await states(harness, "one", "two")
 
 
+async def test_M05_nobody_takes_back_what_a_batch_decided_on_their_own(harness: Harness):
+    """The rest of the batch is reversed; theirs stays as a colleague decided it."""
+    await held(harness, "one", player="noor")
+    await held(harness, "two")
+    batch = (await made(harness)).body["batch"]
+    assert {"decided": 2} == (await turned(harness, batch, "apply")).body["outcomes"]
+    assert 200 == (await turned(harness, batch, "reverse", harness.moderator(name="noor"))).status
+    assert ["rejected", "held"] == await states(harness, "one", "two")
+
+
 async def test_a_moderator_has_so_many_unfinished_batches_and_no_more(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ):

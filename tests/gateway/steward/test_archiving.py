@@ -105,6 +105,19 @@ def test_a_window_is_frozen_when_it_is_over_and_nothing_in_it_is_pending():
     assert "alltime" not in {name for (name,) in shelf.rows("SELECT window FROM archived_windows")}
 
 
+def test_a_window_that_waits_for_a_verdict_is_looked_at_again_after_a_pause():
+    """A steward sleeps until a window is due, and does not look without end at what it cannot freeze yet."""
+    shelf = Shelf(a_board(windows=["alltime", "daily"]), archive_after_s=600)
+    today = shelf.window()
+    shelf.score("counts")
+    shelf.submit("waits", "bob", 5)
+    due_ms = today.end_ms + 600_000
+    assert {today.name: due_ms} == asyncio.run(shelf.archiver.next_looks([today.name]))
+    shelf.clock.at_ms = due_ms
+    assert 0 == shelf.step()
+    assert {today.name: due_ms + archiving.WAIT_MS} == asyncio.run(shelf.archiver.next_looks([today.name]))
+
+
 def test_each_revision_is_in_the_log_by_its_board_and_window():
     """A window that was frozen, and again after a late decision; what is tidied up is not said."""
     shelf, name = filled(3)
