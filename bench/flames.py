@@ -1,6 +1,6 @@
 """Draws where the time of each hot path goes: a flame graph for each, into `docs/images/flames/`.
 
-    python -m bench.flames [submission verdict read] [--units 48]
+    python -m bench.flames [submission verdict read kept] [--units 48]
 
 A path of `bench.hot_paths` runs in this process, under a profile of each call of the main thread. The width
 of a box is the share of the processor time while its function was on the stack; boxes below half a percent

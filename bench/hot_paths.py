@@ -17,7 +17,7 @@ import time
 from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from itertools import islice
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
@@ -28,6 +28,7 @@ from bench.board.filling import BOARD, WINDOWS, fill, player_of, ranking_of
 from bench.edge import write_policy
 from examples.arcade.players import Arcade, ArcadeRun, play
 from gateway import edge_wiring, wiring
+from gateway.catalogue import outdated_boards
 from gateway.edge.auth.keyring import keyring_of
 from gateway.edge.auth.signing import Draft, sign_hmac_sha256
 from gateway.edge.auth.tickets import Ticket, Tickets, new_run_id
@@ -137,10 +138,25 @@ async def _reading(settings: Settings) -> AsyncIterator[Perform]:
         yield perform
 
 
+@asynccontextmanager
+async def _reading_again(settings: Settings) -> AsyncIterator[Perform]:
+    """Answer readers of pages that are kept: the surroundings of some players, and the first hundred."""
+    async with _edge(settings) as edge, _client(edge) as client:
+        around = (_read(f"/{player_of(number)}/around?radius=5") for number in range(1, TOGETHER))
+        pages = [_read("?limit=100"), *around]
+        await client.send(pages, b"200")
+
+        async def perform(units: int) -> None:
+            await client.send(list(islice(cycle(pages), units)), b"200")
+
+        yield perform
+
+
 PATHS: Final[Mapping[str, Callable[[Settings], AbstractAsyncContextManager[Perform]]]] = {
     "submission": _submitting,
     "verdict": _judging,
     "read": _reading,
+    "kept": _reading_again,
 }
 
 
@@ -150,6 +166,7 @@ async def _edge(settings: Settings) -> AsyncIterator[Edge]:
     with (
         patch.object(edge_wiring, "in_background", _at_rest),
         patch.object(wiring, "in_background", _at_rest),
+        patch.object(outdated_boards, "LOOK_S", float("inf")),  # under valgrind each request is a second late
     ):
         async with edge_wiring.open_edge(settings) as edge:
             yield edge
