@@ -26,6 +26,7 @@ from gateway.edge.context import Edge
 from gateway.edge.http.responses import JSON
 from gateway.edge.http.usual_heads import HEAD_BYTES, usual_fields
 from gateway.edge.problems import COMMON_HEADERS
+from gateway.edge.reads.board_reader import log_fault
 from gateway.edge.reads.own_view import tell_apart
 from gateway.edge.reads.page_cache import (
     CachedPage,
@@ -171,19 +172,21 @@ class UsualReads:
         index = self._edge.index.of(page.board)
         try:
             asked = index.versions.of(page.window)
-        except IndexUnavailable:
-            _give_back(group, is_index_away=True)
+        except IndexUnavailable as error:
+            _give_back_without_index(group, error)
         else:
             asked.add_done_callback(lambda done: self._answer_all(group, index, done))
 
     def _answer_all(
         self, group: Sequence[UsualRead], index: BoardIndex, asked: asyncio.Future[Version]
     ) -> None:
-        if asked.cancelled() or asked.exception() is not None:
-            _give_back(group, is_index_away=True)
+        if asked.cancelled():
+            _give_back(group)
             return
         try:
             self._answer_under(group, index, asked.result())
+        except IndexUnavailable as error:
+            _give_back_without_index(group, error)
         except Exception as error:  # noqa: BLE001 - the plain way answers whatever is open still
             report(FaultPlace.REQUEST, error, route=group[0].page.declared.route)
             _give_back(group)
@@ -261,8 +264,14 @@ def _date() -> bytes:
     return f"Date: {formatdate(usegmt=True)}\r\n\r\n".encode("ascii")
 
 
+def _give_back_without_index(group: Sequence[UsualRead], error: IndexUnavailable) -> None:
+    """Let reads go on in aiohttp's way, which asks the index no more: each has waited for it once."""
+    log_fault(error)
+    _give_back(group, is_index_away=True)
+
+
 def _give_back(group: Sequence[UsualRead], *, is_index_away: bool = False) -> None:
-    """Let the reads that are still open go on in aiohttp's way, which asks no index that did not answer."""
+    """Let the reads that are still open go on in aiohttp's way."""
     for read in group:
         if read.is_open:
             read.is_open = False

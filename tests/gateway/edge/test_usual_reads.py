@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from structlog.testing import capture_logs
 
 from gateway.edge.connections import Connection
 from gateway.edge.reads import usual_reads
@@ -20,6 +21,7 @@ from gateway.edge_wiring import put_in_force
 from gateway.index import keys
 from gateway.index.versions import Versions
 from gateway.runtime.settings import Settings
+from gateway.runtime.telemetry import Event
 from policies.errors import IndexUnavailable
 from policies.loader import load_policies
 from tests.gateway.edge.conftest import KINDS
@@ -248,7 +250,9 @@ async def test_an_index_that_does_not_answer_is_the_plain_ways_business(
                 patched.setattr(versions._batcher, "_send", lambda windows: fail(None, windows))
             else:
                 patched.setattr(Versions, name, broken)
-            answer = await asked(harness, f"{VAULT}/entries")
+            with capture_logs() as logs:
+                answer = await asked(harness, f"{VAULT}/entries")
+            assert 1 == [line["event"] for line in logs].count(Event.INDEX_DOWN)
             assert (200, first.body["entries"]) == (answer.status, answer.body["entries"])
             assert "ledger" == answer.headers["Scoregate-Source"]
             assert [name] == calls
