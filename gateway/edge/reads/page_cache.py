@@ -37,8 +37,8 @@ from policies.windows import FOREVER_MS
 CACHE_BYTES: Final = 32 * 2**20
 """Most bytes of pages that a process keeps."""
 
-_OVERHEAD_BYTES: Final = 3072
-"""Memory that a page takes beside its target and its body."""
+_OVERHEAD_BYTES: Final = 3584
+"""Memory that a page takes beside its target and its body, with the head of an answer."""
 
 _BOARD_BYTES: Final = 4096
 """Memory of a family's board, beside its metadata and parameters, which its page keeps from being let go."""
