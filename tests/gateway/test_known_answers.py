@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.ledger import queries
+from gateway.ledger.derived import log
 from gateway.ledger.judgement.cases import background
 from gateway.ledger.judgement.promotion_impact import impact_of
 from gateway.ledger.moderation.cases import StoredCase, case_counts_of_labels, load_case
@@ -23,6 +24,7 @@ from gateway.ledger.seals.case_audit import check_cases
 from gateway.settlement.case_decisions import CaseRequest, DecidedCase, decide_on_case
 from gateway.settlement.decision_records import Decision
 from gateway.settlement.known_answers import (
+    CONSUMER,
     LAPSED_MS,
     LATE_MS,
     SETTLED_MS,
@@ -447,7 +449,9 @@ async def test_checks_are_drawn_and_answered_on_each_database(store: Store):
         await ledger.write(decide_on_case(TINY, CaseRequest(decided)))
         labels = await ledger.read(labels_behind(0))
         later_ms = NOON_MS + SETTLED_MS
-        assert [1, 0] == [await ledger.write(draw_checks(0, 9, labels, now_ms=later_ms)) for _ in range(2)]
+        assert 1 == await ledger.write(draw_checks(0, 9, labels, now_ms=later_ms))
+        assert 0 == await ledger.write(draw_checks(0, 12, labels, now_ms=later_ms))  # by a slower steward
+        assert 9 == await ledger.read(log.position(CONSUMER))
         assert 0 == await ledger.write(end_checks(now_ms=later_ms))
         assert ["run"] == list(await ledger.read(checks_hidden_from("noor")))
         answer = replace(
