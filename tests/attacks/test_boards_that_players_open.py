@@ -100,7 +100,10 @@ def settings_of(tmp_path: Path, redis_url: str, ledger_url: str, *families: dict
 async def deployed(
     tmp_path: Path, valkey: ValkeyServer, store: Store, *families: dict[str, Any]
 ) -> AsyncIterator[Deployment]:
-    settings = settings_of(tmp_path, valkey.url, store.url, *families)
+    # However busy the machine is, none of a hundred requests at once comes too late.
+    settings = settings_of(tmp_path, valkey.url, store.url, *families).model_copy(
+        update={"answer_within_s": 60.0}
+    )
     beside = settings.model_copy(update={"bind": f"127.0.0.1:{free_port()}"})
     clock = ShiftedClock()
     async with running_harness(settings, clock) as one, running_harness(beside, clock) as other:
