@@ -19,6 +19,7 @@ from gateway.edge.admission.send_backlog import SendBacklog, SendBuffer
 from gateway.edge.app import build_app, refuse_expectations
 from gateway.edge.context import Edge
 from gateway.edge.problems import LOGGED, Problem, ProblemType, problem_response
+from gateway.edge.reads.board_reader import IS_AWAY
 from gateway.edge.reads.page_cache import PAGES
 from gateway.edge.reads.read_budget import BUDGET
 from gateway.edge.reads.usual_reads import UsualReads, is_read
@@ -219,7 +220,7 @@ class Connection(web.RequestHandler):
         if is_alone and is_read(data):
             self._take(self._gate.usual_reads, data)
             return
-        if self._is_without_request():
+        if self._is_idle():
             self._begun = NOTHING_BEGUN
         self._parse(data)
 
@@ -293,11 +294,6 @@ class Connection(web.RequestHandler):
         begun, self._begun = self._begun, NOTHING_BEGUN
         return begun
 
-    def take_is_index_away(self) -> bool:
-        """Return whether the request that is being handled has waited for the index in vain, once."""
-        is_away, self._is_index_away = self._is_index_away, False
-        return is_away
-
     def _process_keepalive(self) -> None:
         """Close an idle connection. One with a request that was taken looks idle to aiohttp."""
         self._keepalive_handle = None
@@ -318,7 +314,7 @@ class Connection(web.RequestHandler):
         is_ending = self._gate.shutdown.has_begun  # the answer then has to say `Connection: close`
         # An answer written unparsed ignores a pause in writing. A client that reads nothing must not get one,
         # or its unsent bytes would have no bound.
-        return self._is_without_request() and not self.writing_paused and not is_ending
+        return self._is_idle() and not self.writing_paused and not is_ending
 
     def _was_refused(self, data: bytes) -> bool:
         """Refuse an unparsed write if it would be answered too late, and return whether it was refused."""
@@ -385,6 +381,14 @@ class Connection(web.RequestHandler):
         """Return whether no whole head is here: none being answered and none waiting its turn."""
         return not self._request_in_progress and not self._messages and not self._is_taken
 
+    def _is_idle(self) -> bool:
+        """Return whether the next request would be the only one: aiohttp waits for it, and nothing is taken.
+
+        A request that aiohttp has taken up is nowhere else to be seen before its task runs.
+        """
+        waiter: asyncio.Future[None] | None = self._waiter
+        return waiter is not None and not waiter.done() and not self._messages and not self._is_taken
+
     def _expect_head(self) -> None:
         if self._head_deadline is None:
             self._head_deadline = self._loop.call_later(self._gate.head_timeout_s, self._give_up_on_head)
@@ -400,6 +404,10 @@ class Connection(web.RequestHandler):
         An error that says so would hold aiohttp's frame of the connection, which holds the task that raised
         it: the request of each client that leaves would wait for the collector of cycles.
         """
+        is_away, self._is_index_away = self._is_index_away, False
+        IS_AWAY.set(
+            is_away
+        )  # for this request alone: aiohttp gives each a task, and so a context, of its own
         try:
             return await super()._handle_request(request, *rest)
         except ConnectionError:

@@ -20,7 +20,9 @@ from gateway.runtime.telemetry import PROBLEMS
 _WRITE: Final = re.compile(rb"(?:POST|PUT|DELETE) /v1/[^ \r\n]* HTTP/1\.1\r\n")
 _LENGTH: Final = re.compile(rb"\r\ncontent-length:[ \t]*(\d{1,9})[ \t]*(?=\r\n)", re.IGNORECASE)
 _FRAMING: Final = re.compile(
-    rb"\r\n(?:transfer-encoding:|expect:|upgrade:|connection:(?![ \t]*keep-alive[ \t]*\r\n))", re.IGNORECASE
+    rb"\r\n(?:transfer-encoding:|expect:|upgrade:|proxy-connection:|"
+    rb"connection:(?![ \t]*keep-alive[ \t]*\r\n))",
+    re.IGNORECASE,
 )
 """Fields by which a message may end elsewhere, or its connection may end or change its protocol."""
 

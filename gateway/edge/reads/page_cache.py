@@ -254,7 +254,7 @@ class PageCache:
             rendered = await page.render()
             if not rendered.is_from_index:
                 return rendered
-            if rendered.version is None and await versions.of(page.window) != version:
+            if rendered.version is None and not await _is_still(page.window, version, versions):
                 return rendered
             under = rendered.version or version
             headers = CIMultiDict(JSON | dict(rendered.headers) | _SHARED | {"ETag": page.tag(under)})
@@ -285,6 +285,15 @@ class PageCache:
         self._size_bytes += size_bytes
         while self._size_bytes > self._limit_bytes and self._pages:
             self.forget(next(iter(self._pages)))
+
+
+async def _is_still(window: str, version: Version, versions: Versions) -> bool:
+    """Return whether a window has the same version as before; not if the index does not answer."""
+    try:
+        return await versions.of(window) == version
+    except IndexUnavailable as error:
+        note_away(error)
+        return False
 
 
 async def _is_current(request: web.Request, page: CachedPage) -> bool:

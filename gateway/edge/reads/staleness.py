@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from gateway.edge.context import EDGE
 from gateway.edge.problems import Problem
-from gateway.edge.reads.board_reader import IS_AWAY, SOURCE
-
-if TYPE_CHECKING:
-    from gateway.edge.connections import Connection
+from gateway.edge.reads.board_reader import SOURCE
 
 BEHIND: Final = "Scoregate-Behind"
 """The header field with the age, in seconds rounded up, of the oldest change that an answer may lack."""
@@ -33,8 +30,6 @@ def with_staleness(path: str, handler: Handler) -> Handler:
         return handler
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        # The task, and with it this variable, outlives the request: it serves a whole connection.
-        IS_AWAY.set(cast("Connection", request.protocol).take_is_index_away())
         behind_s = request.app[EDGE].lag.behind_s(request.match_info["board"])
         if not behind_s:
             return await handler(request)

@@ -146,6 +146,7 @@ async def test_a_page_of_another_origin_gets_the_same_fields_on_both_ways(
         {"Authorization": "Bearer nobody"},
         {"Content_Length": "0"},
         {"Connection": "close"},
+        {"Proxy_Connection": "close"},
         {"Expect": "100-continue"},
         {"Early_Data": "1"},
         {"Host": "elsewhere.example"},
@@ -258,6 +259,56 @@ async def test_an_index_that_does_not_answer_is_the_plain_ways_business(
             assert [name] == calls
             calls.clear()
     assert 0 == ways["answer"]
+
+
+async def test_an_index_that_falls_silent_before_a_page_is_kept_costs_one_wait(
+    harness: Harness, ways: Counter[str], monkeypatch: pytest.MonkeyPatch
+):
+    """The page has been read, and is sent as it is on either way; nobody knows under which version to keep it."""
+    private = await filled(harness, 3)
+    first = await asked(harness, f"{VAULT}/entries/p2")
+    versions = harness.edge.index.of(harness.edge.catalogue.of_files["vault"]).versions
+    send, calls = versions._batcher._send, list[Any]()
+
+    async def fail_second(windows):
+        calls.append(windows)
+        if len(calls) == 2:
+            raise IndexUnavailable("silent")
+        return await send(windows)
+
+    for at, fields in enumerate(({}, PLAIN)):
+        await change(harness, private, ("p9", 5000 + at))
+        with monkeypatch.context() as patched:
+            calls.clear()
+            patched.setattr(versions._batcher, "_send", fail_second)
+            answer = await asked(harness, f"{VAULT}/entries/p2", **fields)
+        assert (200, 2) == (answer.status, len(calls))
+        assert "Scoregate-Source" not in answer.headers
+        assert first.body["rank"] + 1 == answer.body["rank"]
+    assert 1 == ways["answer"]
+
+
+async def test_what_one_request_knows_of_the_index_is_not_told_of_the_next(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """Not even if the first one was refused before anybody asked."""
+    await filled(harness, 3)
+    await asked(harness, f"{VAULT}/entries")
+    versions = harness.edge.index.of(harness.edge.catalogue.of_files["vault"]).versions
+    waits_s = [0.0, 0.0]
+
+    async def fail(windows):
+        waits_s[:] = [7.0] * 2
+        raise IndexUnavailable("away")
+
+    async with RawConnection(harness.authority) as connection:
+        with monkeypatch.context() as patched:
+            patched.setattr(versions._batcher, "_send", fail)
+            patched.setattr(ReadBudget, "wait_s", lambda self, caller: waits_s[0])
+            await connection.send(as_bytes(harness, f"{VAULT}/entries"))
+            assert 429 == (await connection.answer()).status
+        await connection.send(as_bytes(harness, f"{VAULT}/entries", **PLAIN))
+        assert "Scoregate-Source" not in (await connection.answer()).headers
 
 
 async def test_a_board_that_is_behind_says_so(
@@ -420,6 +471,47 @@ async def test_a_kept_page_waits_for_the_answer_before_it(
         may_go_on.set()
         assert [2, 1] == [len((await connection.answer()).body["entries"]) for _ in range(2)]
     assert 0 == ways["answer"]
+
+
+@pytest.mark.parametrize("turns", range(4))
+@pytest.mark.parametrize("second", [f"GET {VAULT}/entries", "POST /v1/players"])
+async def test_no_answer_overtakes_a_request_that_was_just_taken_up(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, second: str, turns: int
+):
+    """Whichever turn of the event loop it comes in: before aiohttp takes the first up, before its task begins, or after."""
+    await filled(harness, 3)
+    await asked(harness, f"{VAULT}/entries")
+    connections: list[Connection] = []
+    made = Connection.connection_made
+
+    def noted(self, transport):
+        made(self, transport)
+        connections.append(self)
+
+    monkeypatch.setattr(Connection, "connection_made", noted)
+    monkeypatch.setattr(harness.edge.entrance, "admit_unparsed", lambda delay_s: None)
+    method, target = second.split(" ")
+    fields = {"Content_Length": "0"} if method == "POST" else {}
+
+    async def is_here() -> bool:
+        return bool(connections)
+
+    async with RawConnection(harness.authority) as connection:
+        await until(is_here)
+        await connection.send(as_bytes(harness, f"{VAULT}/windows"))
+        assert "windows" in (await connection.answer()).body
+        loop, data = asyncio.get_running_loop(), as_bytes(harness, target, method, **fields)
+        connections[0].data_received(as_bytes(harness, f"{VAULT}/windows"))
+
+        def come(left: int) -> None:
+            if left:
+                loop.call_soon(come, left - 1)
+            else:
+                connections[0].data_received(data)
+
+        loop.call_soon(come, turns)
+        assert "windows" in (await connection.answer()).body
+        assert "windows" not in (await connection.answer()).body
 
 
 async def test_a_change_while_a_page_is_read_counts_once(harness: Harness, monkeypatch: pytest.MonkeyPatch):
