@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -59,6 +59,7 @@ async def listen(edge: Edge, sockets: Sequence[socket.socket] = ()) -> AsyncIter
     await runner.setup()
     assert runner.server is not None
     runner.server.request_handler = refuse_expectations(runner.server.request_handler)
+    runner.server.request_factory = _noting(runner.server.request_factory)
     gate = ConnectionGate(edge, app, runner.server)
     try:
         servers = await _servers(gate, settings, sockets)
@@ -80,6 +81,16 @@ async def listen(edge: Edge, sockets: Sequence[socket.socket] = ()) -> AsyncIter
         await drain(lambda: gate.connections, settings.shutdown_grace_s)
         await runner.cleanup()
         _log.info(Event.STOPPED, part="edge")
+
+
+def _noting(make_request: Callable[..., web.BaseRequest]) -> Callable[..., web.BaseRequest]:
+    """Return what makes requests, and tells the connection of each that it is taken up."""
+
+    def made(message: Any, payload: Any, connection: Connection, *rest: Any) -> web.BaseRequest:
+        connection.take_up()
+        return make_request(message, payload, connection, *rest)
+
+    return made
 
 
 async def _servers(
@@ -154,6 +165,7 @@ class Connection(web.RequestHandler):
         "_is_new",
         "_is_plain",
         "_is_taken",
+        "_is_taken_up",
         "_later",
         "_lost",
         "_received_s",
@@ -176,6 +188,7 @@ class Connection(web.RequestHandler):
         self._later = b""
         self._begun = NOTHING_BEGUN
         self._is_index_away = False
+        self._is_taken_up = False
         self.peer = ""
 
     def lost(self) -> asyncio.Future[None]:
@@ -382,12 +395,12 @@ class Connection(web.RequestHandler):
         return not self._request_in_progress and not self._messages and not self._is_taken
 
     def _is_idle(self) -> bool:
-        """Return whether the next request would be the only one: aiohttp waits for it, and nothing is taken.
+        """Return whether the next request would be alone; not while aiohttp makes a task for another one."""
+        return self._is_without_request() and not self._is_taken_up
 
-        A request that aiohttp has taken up is nowhere else to be seen before its task runs.
-        """
-        waiter: asyncio.Future[None] | None = self._waiter
-        return waiter is not None and not waiter.done() and not self._messages and not self._is_taken
+    def take_up(self) -> None:
+        """Note that aiohttp has taken up a request, whose task begins a turn of the event loop later."""
+        self._is_taken_up = True
 
     def _expect_head(self) -> None:
         if self._head_deadline is None:
@@ -412,6 +425,8 @@ class Connection(web.RequestHandler):
             return await super()._handle_request(request, *rest)
         except ConnectionError:
             return web.Response(), True
+        finally:
+            self._is_taken_up = False
 
     def handle_error(
         self,
