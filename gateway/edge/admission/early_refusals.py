@@ -24,7 +24,10 @@ _FRAMING: Final = re.compile(
     rb"connection:(?![ \t]*keep-alive[ \t]*\r\n))",
     re.IGNORECASE,
 )
-"""Fields by which a message may end elsewhere, or its connection may end or change its protocol."""
+"""Fields by which a message may end elsewhere, or its connection may end or change its protocol.
+
+aiohttp's parser heeds `Proxy-Connection` as it does `Connection`.
+"""
 
 _KIND: Final = ProblemType.REDUCED_CAPACITY
 _BODY: Final = orjson.dumps(

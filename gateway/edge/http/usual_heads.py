@@ -16,17 +16,9 @@ FIELDS: Final = 64
 _FIELD: Final = re.compile(r"^([A-Za-z][A-Za-z0-9-]*): ([!-~](?:[ -~]*[!-~])?)\r\n", re.MULTILINE)
 
 _UNUSUAL: Final = frozenset(
-    {
-        "authorization",
-        "content-encoding",
-        "early-data",
-        "expect",
-        "proxy-connection",
-        "transfer-encoding",
-        "upgrade",
-    }
+    {"authorization", "content-encoding", "early-data", "expect", "transfer-encoding", "upgrade"}
 )
-"""Fields that ask for more than the usual. aiohttp's parser heeds `Proxy-Connection` as `Connection`."""
+"""Fields that ask for more than the usual."""
 
 
 def usual_fields(head: str, begin: int) -> dict[str, str] | None:

@@ -307,7 +307,10 @@ async def test_what_one_request_knows_of_the_index_is_not_told_of_the_next(
             patched.setattr(ReadBudget, "wait_s", lambda self, caller: waits_s[0])
             await connection.send(as_bytes(harness, f"{VAULT}/entries"))
             assert 429 == (await connection.answer()).status
-        await connection.send(as_bytes(harness, f"{VAULT}/entries", **PLAIN))
+        data = as_bytes(harness, f"{VAULT}/entries")
+        await connection.send(data[:20])
+        await harness.get("/v1/boards")  # the edge has read that meanwhile: aiohttp gets the rest as well
+        await connection.send(data[20:])
         assert "Scoregate-Source" not in (await connection.answer()).headers
 
 
