@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, Generic, TypeVar
+
+T = TypeVar("T")
 
 PER_TURN: Final = 64
 """Requests that begin in one turn of the event loop.
@@ -39,3 +42,25 @@ class Turnstile:
                 count += 1
         if self._waiting:
             loop.call_soon(self._open, loop)
+
+
+class Handfuls(Generic[T]):
+    """What waits for the next turn of the event loop; each turn passes at most `per_turn` to `begin`."""
+
+    def __init__(self, begin: Callable[[Sequence[T]], None], per_turn: int = PER_TURN) -> None:
+        self._begin = begin
+        self._per_turn = per_turn
+        self._waiting: deque[T] = deque()
+
+    def put(self, item: T) -> None:
+        """Add what is to be begun behind all that waits."""
+        if not self._waiting:
+            loop = asyncio.get_running_loop()
+            loop.call_soon(self._pass_on, loop)
+        self._waiting.append(item)
+
+    def _pass_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        handful = [self._waiting.popleft() for _ in range(min(self._per_turn, len(self._waiting)))]
+        if self._waiting:
+            loop.call_soon(self._pass_on, loop)
+        self._begin(handful)

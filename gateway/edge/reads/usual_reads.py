@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import formatdate
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from multidict import CIMultiDict
 
 from gateway.edge.admission.address import ClientName
-from gateway.edge.admission.turnstile import PER_TURN
+from gateway.edge.admission.turnstile import Handfuls
 from gateway.edge.context import Edge
 from gateway.edge.http.responses import JSON
 from gateway.edge.http.usual_heads import HEAD_BYTES, usual_fields
@@ -78,18 +78,14 @@ def is_read(data: bytes) -> bool:
 
 
 class UsualReads:
-    """The reads that wait for the next turn of the event loop, and those that wait for a version.
+    """The reads that wait for the next turn of the event loop, and those that wait for a version."""
 
-    Each turn begins at most `per_turn`.
-    """
-
-    def __init__(self, edge: Edge, pages: PageCache, budgets: ReadBudgets, per_turn: int = PER_TURN) -> None:
+    def __init__(self, edge: Edge, pages: PageCache, budgets: ReadBudgets) -> None:
         self._edge = edge
         self._pages = pages
         self._budgets = budgets
         self._hosts = edge.settings.allowed_hosts
-        self._per_turn = per_turn
-        self._waiting: deque[tuple[Connection, bytes]] = deque()
+        self._waiting = Handfuls(self._begin)
         self._rendering: set[asyncio.Task[None]] = set()
 
     def take(self, connection: Connection, data: bytes) -> None:
@@ -97,26 +93,19 @@ class UsualReads:
 
         The connection gets `answer` or `go_on`, unless it is lost before its turn.
         """
-        if not self._waiting:
-            loop = asyncio.get_running_loop()
-            loop.call_soon(self._begin, loop)
-        self._waiting.append((connection, data))
+        self._waiting.put((connection, data))
 
-    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _begin(self, handful: Sequence[tuple[Connection, bytes]]) -> None:
         began_s, began_ns = time.perf_counter(), time.thread_time_ns()
         groups: dict[tuple[str, str], list[UsualRead]] = defaultdict(list)
         others: list[tuple[Connection, bytes]] = []
-        count = min(self._per_turn, len(self._waiting))
-        for _ in range(count):
-            connection, data = self._waiting.popleft()
+        for connection, data in handful:
             read = self._read(connection, data, began_s)
             if read is None:
                 others.append((connection, data))
             else:
                 groups[read.page.board.name, read.page.window].append(read)
-        if self._waiting:
-            loop.call_soon(self._begin, loop)
-        cost_ns = (time.thread_time_ns() - began_ns) // count
+        cost_ns = (time.thread_time_ns() - began_ns) // len(handful)
         for group in groups.values():
             self._ask(group, cost_ns)
         for connection, data in others:

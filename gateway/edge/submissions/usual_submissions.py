@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from email.utils import formatdate
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gateway.edge.admission.rate_limits import rate_limit_headers
 from gateway.edge.admission.shedding import Visit
-from gateway.edge.admission.turnstile import PER_TURN
+from gateway.edge.admission.turnstile import Handfuls
 from gateway.edge.auth import signatures
 from gateway.edge.auth.signed_request import SignedRequest, authority_of
 from gateway.edge.context import Edge
@@ -82,15 +82,13 @@ class Judged(NamedTuple):
 class UsualSubmissions:
     """The submissions that wait for the next turn of the event loop, and the groups that are under way.
 
-    Each turn begins at most `per_turn`, as the turnstile does: Redis and the disk work on the first while
-    others are checked.
+    Each turn begins a handful: Redis and the disk work on the first while others are checked.
     """
 
-    def __init__(self, edge: Edge, per_turn: int = PER_TURN) -> None:
+    def __init__(self, edge: Edge) -> None:
         self._edge = edge
         self._hosts = edge.settings.allowed_hosts
-        self._per_turn = per_turn
-        self._waiting: deque[tuple[Connection, bytes]] = deque()
+        self._waiting = Handfuls(self._begin)
         self._groups: set[asyncio.Task[None]] = set()
 
     def take(self, connection: Connection, data: bytes) -> None:
@@ -98,22 +96,17 @@ class UsualSubmissions:
 
         The connection gets `answer` or `go_on`, unless it is lost before its turn.
         """
-        if not self._waiting:
-            loop = asyncio.get_running_loop()
-            loop.call_soon(self._begin, loop)
-        self._waiting.append((connection, data))
+        self._waiting.put((connection, data))
 
-    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _begin(self, handful: Sequence[tuple[Connection, bytes]]) -> None:
         groups: dict[str, list[UsualSubmission]] = defaultdict(list)
-        for _ in range(min(self._per_turn, len(self._waiting))):
-            connection, data = self._waiting.popleft()
+        for connection, data in handful:
             usual = self._read(connection, data)
             if usual is not None:
                 groups[usual.board.name].append(usual)
             elif connection.transport is not None:
                 connection.go_on(data)
-        if self._waiting:
-            loop.call_soon(self._begin, loop)
+        loop = asyncio.get_running_loop()
         for group in groups.values():
             task = loop.create_task(self._submit(group[0].board, group))
             self._groups.add(task)

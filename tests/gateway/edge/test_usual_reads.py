@@ -667,7 +667,7 @@ async def test_reads_of_a_moment_wait_for_one_version_of_each_window(
         return of(self, window)
 
     monkeypatch.setattr(Versions, "of", noted_window)
-    monkeypatch.setattr(takers[0], "_per_turn", 6)
+    monkeypatch.setattr(takers[0]._waiting, "_per_turn", 6)
     fakes = [Fake() for _ in range(12)]
     fakes[10].transport = None
     for number, fake in enumerate(fakes[:10]):

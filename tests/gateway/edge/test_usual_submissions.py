@@ -337,13 +337,14 @@ async def test_a_client_that_leaves_takes_nothing_along(harness: Harness, monkey
 async def test_an_edge_that_ends_says_so_on_the_short_way(harness: Harness, monkeypatch: pytest.MonkeyPatch):
     """A request that was taken before the end began is answered with `Connection: close`, and the connection closes."""
     run, claim = await harness.played()
-    begin = UsualSubmissions._begin
+    read = UsualSubmissions._read
 
-    def begin_late(self, loop):
-        begin(self, loop)
+    def read_late(self, connection, data):
+        usual = read(self, connection, data)
         harness.edge.shutdown.has_begun = True
+        return usual
 
-    monkeypatch.setattr(UsualSubmissions, "_begin", begin_late)
+    monkeypatch.setattr(UsualSubmissions, "_read", read_late)
     async with RawConnection(harness.authority) as connection:
         await connection.send(as_bytes(harness.signed(run, claim), harness.authority))
         answer = await connection.answer()
