@@ -1,12 +1,13 @@
 """Measures signed submissions per second through the whole edge, beside a bare aiohttp POST echo.
 
-    python -m bench.edge [--seconds 8] [--connections 256]
+    python -m bench.edge [--seconds 8] [--connections 256] [--edges 2] [--half-load]
 
-There is one edge process with everything on (limits, ledger commit, index), one Valkey, and no worker. The
-load is `wrk` (Debian package) with requests signed beforehand, since a Python client would cost more than the
-server. Each is a real run of the game with its own ticket, player and recording. Rounds alternate, and
-medians are compared. Prints requests per second, p50 and p99, and CPU seconds per process; the last line is
-`ratio R`.
+There is one edge process with everything on (limits, ledger commit, index), or `--edges` of them at one
+address; one Valkey, and no worker. The load is `wrk` (Debian package) with requests signed beforehand, since
+a Python client would cost more than the server. Each is a real run of the game with its own ticket, player
+and recording. Rounds alternate, and medians are compared. With `--half-load`, as many rounds follow in which
+connections pause so long between requests that half as many come. Prints requests per second, p50 and p99,
+and CPU seconds per process; the last line is `ratio R`.
 """
 
 from __future__ import annotations
@@ -59,7 +60,11 @@ request = function()
   at = at % #requests + 1
   return requests[at]
 end
-local status = {}
+local pause_ms = tonumber(os.getenv("BENCH_PAUSE_MS"))
+if pause_ms > 0 then
+  -- Between none and twice as long, so that connections do not keep step.
+  delay = function() return math.random(0, 2 * pause_ms) end
+end
 response = function(code) if code ~= 202 and code ~= 200 then print("status " .. code) end end
 """
 
@@ -71,8 +76,12 @@ def main() -> None:
         sys.exit("bench.edge needs wrk: apt-get install wrk")
     with tempfile.TemporaryDirectory(prefix="sgb-") as folder, running_valkey() as valkey:
         bench = Bench(Path(folder), valkey.url, valkey.pid, arguments)
-        rounds = [(bench.bare(), bench.edge(number)) for number in range(arguments.rounds)]
-    _report(rounds)
+        rounds = [(bench.bare(), bench.edge(f"edge-{number}")) for number in range(arguments.rounds)]
+        half_loads = []
+        if arguments.half_load:
+            pause_ms = _pause_ms([edge for _, edge in rounds], arguments.connections)
+            half_loads = [bench.edge(f"half-{number}", pause_ms) for number in range(arguments.rounds)]
+    _report(rounds, half_loads)
 
 
 def _arguments() -> argparse.Namespace:
@@ -80,6 +89,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=int, default=6, help="length of each round")
     parser.add_argument("--connections", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--edges", type=int, default=1, help="edges at one address")
+    parser.add_argument(
+        "--half-load", action="store_true", help="measure the time to answer at half the rate"
+    )
     parser.add_argument(
         "--requests-per-second", type=int, default=8_000, help="signed beforehand, for each second"
     )
@@ -109,10 +122,10 @@ class Bench:
         with server(command, {}, port) as pid:
             return self._load(pid, port, self._requests(self._settings(port, "bare")))
 
-    def edge(self, number: int) -> LoadRound:
-        """Load the whole edge, with its own ledger."""
+    def edge(self, name: str, pause_ms: int = 0) -> LoadRound:
+        """Load the whole edge, with its own ledger. Each connection pauses so long between requests."""
         port = free_port()
-        settings = self._settings(port, f"edge-{number}")
+        settings = self._settings(port, name)
         environment = {
             "SCOREGATE_DATA_DIR": str(settings.data_dir),
             "SCOREGATE_POLICIES_DIR": str(settings.policies_dir),
@@ -120,10 +133,12 @@ class Bench:
             "SCOREGATE_BIND": settings.bind,
         }
         requests = self._requests(settings)
-        with server([sys.executable, "-m", "scoregate", "serve"], environment, port) as pid:
+        edges = self._arguments.edges
+        command = [sys.executable, "-m", "scoregate", "serve", "--edges", str(edges)]
+        with server(command, environment, port, edges) as pid:
             # As a steward's first round does; without it every history is read from the ledger.
             Redis.from_url(settings.redis_url).set(keys.sentinel("arcade"), "1")
-            return self._load(pid, port, requests)
+            return self._load(pid, port, requests, pause_ms)
 
     def _settings(self, port: int, name: str) -> Settings:
         return Settings(
@@ -146,14 +161,14 @@ class Bench:
                 file.write(b"%d\n%b" % (len(request), request))
         return path
 
-    def _load(self, pid: int, port: int, requests: Path) -> LoadRound:
+    def _load(self, pid: int, port: int, requests: Path, pause_ms: int = 0) -> LoadRound:
         return run_wrk(
             f"http://127.0.0.1:{port}",
             self._folder / "load.lua",
             seconds=self._arguments.seconds,
             connections=self._arguments.connections,
             pids={"server": pid, "valkey": self._valkey_pid},
-            environment={"BENCH_REQUESTS": str(requests)},
+            environment={"BENCH_REQUESTS": str(requests), "BENCH_PAUSE_MS": str(pause_ms)},
         )
 
 
@@ -252,10 +267,21 @@ def _serve_bare(port: int) -> None:
         runner.run(run())
 
 
-def _report(rounds: list[tuple[LoadRound, LoadRound]]) -> None:
+def _pause_ms(rounds: list[LoadRound], connections: int) -> int:
+    """Return the pause after which connections ask half as often as in these rounds (ms).
+
+    An answer is taken to need a quarter of the time that it needed under full load.
+    """
+    rate = statistics.median(each.rate for each in rounds)
+    p50_ms = statistics.median(each.p50_ms for each in rounds)
+    return round(2_000 * connections / rate - p50_ms / 4)
+
+
+def _report(rounds: list[tuple[LoadRound, LoadRound]], half_loads: list[LoadRound]) -> None:
     for name, side in (
         ("bare aiohttp", [bare for bare, _ in rounds]),
         ("edge", [edge for _, edge in rounds]),
+        ("at half load", half_loads),
     ):
         for load_round in side:
             cpu = ", ".join(f"{part} {seconds:.1f} s" for part, seconds in load_round.cpu_s.items())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -12,6 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+from bench.processor_time import processor_time, spent_since
+
+_LISTENING: Final = "0A"
+"""The state of a listening socket in the kernel's table."""
 
 
 @dataclass(frozen=True)
@@ -26,11 +31,16 @@ class LoadRound:
 
 
 @contextmanager
-def server(command: list[str], environment: Mapping[str, str], port: int) -> Iterator[int]:
-    """Run a server on this port of the loopback while the block runs, and yield its process id."""
+def server(
+    command: list[str], environment: Mapping[str, str], port: int, listeners: int = 1
+) -> Iterator[int]:
+    """Run a server on this port of the loopback while the block runs, and yield its process id.
+
+    It is ready once so many sockets listen at the port.
+    """
     process = subprocess.Popen(command, env={**os.environ, **environment}, stderr=subprocess.DEVNULL)
     try:
-        _await_port(port)
+        _await_port(port, listeners)
         yield process.pid
     finally:
         process.terminate()
@@ -47,7 +57,7 @@ def run_wrk(
     environment: Mapping[str, str] | None = None,
 ) -> LoadRound:
     """Run `wrk` with one thread and a Lua script that makes the requests. `pids` are processes by name."""
-    before = {name: cpu_seconds(pid) for name, pid in pids.items()}
+    before = processor_time(pids)
     options: Sequence[str] = ("-t1", f"-c{connections}", f"-d{seconds}s", "--latency", "-s", str(script))
     output = subprocess.run(
         ["wrk", *options, url],
@@ -56,18 +66,24 @@ def run_wrk(
         text=True,
         check=True,
     ).stdout
-    return _read(output, {name: cpu_seconds(pid) - before[name] for name, pid in pids.items()})
+    spent = spent_since(before, pids)
+    cpu_s = {name: sum(spent[part] for part in spent if part.split()[0] == name) for name in pids}
+    return _read(output, cpu_s)
 
 
-def _await_port(port: int) -> None:
+def _await_port(port: int, listeners: int) -> None:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        try:
-            with socket.create_connection(("127.0.0.1", port), timeout=1):
-                return
-        except OSError:
-            time.sleep(0.05)
+        if _listeners(port) >= listeners:
+            return
+        time.sleep(0.05)
     sys.exit("the server did not start")
+
+
+def _listeners(port: int) -> int:
+    """Return how many sockets listen at a port, for IPv4."""
+    rows = (row.split() for row in Path("/proc/net/tcp").read_text().splitlines()[1:])
+    return sum(row[1].endswith(f":{port:04X}") and row[3] == _LISTENING for row in rows)
 
 
 def cpu_seconds(pid: int) -> float:
