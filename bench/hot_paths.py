@@ -32,8 +32,8 @@ from gateway.catalogue import outdated_boards
 from gateway.edge.auth.keyring import keyring_of
 from gateway.edge.auth.signing import Draft, sign_hmac_sha256
 from gateway.edge.auth.tickets import Ticket, Tickets, new_run_id
-from gateway.edge.connections import listen
 from gateway.edge.context import Edge
+from gateway.edge.listening import listen
 from gateway.index import keys
 from gateway.index.connection import connect
 from gateway.runtime.settings import Settings

@@ -37,7 +37,7 @@ from redis import Redis
 from bench.edge import echo_app, request_of, write_policy
 from gateway.edge.auth.keyring import keyring_of
 from gateway.edge.auth.tickets import Tickets
-from gateway.edge.connections import listen
+from gateway.edge.listening import listen
 from gateway.edge_wiring import open_edge
 from gateway.index import keys
 from gateway.runtime.settings import Settings

@@ -46,8 +46,8 @@ def _run_edge(settings: Settings, sockets: Sequence[socket.socket]) -> None:
 
     from gateway.deployment.policies_folder import note_policies_folder
     from gateway.deployment.reload_answers import teller
-    from gateway.edge.connections import listen
     from gateway.edge.health.gauges import measure_from_threads
+    from gateway.edge.listening import listen
     from gateway.edge_wiring import open_edge, put_in_force
     from gateway.runtime.reload import Reload, reload_when_asked
     from scoregate.metrics import serving_edge_metrics

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from gateway import edge_wiring
-from gateway.edge import connections
+from gateway.edge import connections, listening
 from gateway.edge.connections import Connection, ConnectionGate
 from gateway.runtime.settings import Settings
 from policies.limits import Rate
@@ -85,7 +85,7 @@ async def test_F10_the_door_writes_nothing_to_a_client_that_takes_nothing(
         written.append(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")
         return written[-1]
 
-    monkeypatch.setattr(connections, "ConnectionGate", Watched)
+    monkeypatch.setattr(listening, "ConnectionGate", Watched)
     monkeypatch.setattr(connections, "refusal", refusal)
     async with running_harness(settings) as harness, RawConnection(harness.authority) as client:
         monkeypatch.setattr(harness.edge.entrance, "is_full", lambda: True)

@@ -17,9 +17,9 @@ from redis import Redis
 
 from gateway.edge.auth.moderators import ModeratorRole
 from gateway.edge.auth.signing import Draft, sign_ed25519, sign_hmac_sha256
-from gateway.edge.connections import listen
 from gateway.edge.context import Edge
 from gateway.edge.health.gauges import measure_ledger
+from gateway.edge.listening import listen
 from gateway.edge_wiring import open_edge
 from gateway.index import keys
 from gateway.index.scripts import index_boundary

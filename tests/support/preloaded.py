@@ -31,7 +31,7 @@ from gateway.runtime import failpoints
 
 ROOT: Final = Path(__file__).parents[2]
 MODULES: Final = (
-    "gateway.edge.connections",
+    "gateway.edge.listening",
     "gateway.edge_wiring",
     "gateway.steward_wiring",
     "replay.worker.process",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.edge import connections
+from gateway.edge import listening
 from gateway.edge.connections import Connection, ConnectionGate
 from gateway.edge.shutdown import IN_FLIGHT_S, Shutdown, drain
 from gateway.runtime.settings import Settings
@@ -62,7 +62,7 @@ async def test_F23_bytes_that_come_are_no_silence(settings: Settings, monkeypatc
             opened.append(super().admit())
             return opened[-1]
 
-    monkeypatch.setattr(connections, "ConnectionGate", Watched)
+    monkeypatch.setattr(listening, "ConnectionGate", Watched)
     async with running_harness(settings) as harness, RawConnection(harness.authority) as client:
         get = b"GET /livez HTTP/1.1\r\nHost: " + harness.authority.encode() + b"\r\n\r\n"
         await client.send(get)

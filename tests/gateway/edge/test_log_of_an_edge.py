@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.catalogue.catalogue import Catalogue
-from gateway.edge import app, connections
+from gateway.edge import app, listening
 from gateway.edge.auth import ended_tokens
 from gateway.edge.auth.ended_tokens import EndedTokens
 from gateway.edge.health import lag
@@ -40,7 +40,7 @@ IMPOSSIBLE = {"score": -1, "ticks": 60}
 
 async def test_an_edge_says_when_it_is_ready_and_when_it_has_ended(settings: Settings):
     """With the address that it has, which `SCOREGATE_BIND` may have left to the system."""
-    with logged(connections) as lines:
+    with logged(listening) as lines:
         async with running_harness(settings.model_copy(update={"bind": "127.0.0.1:0"})) as harness:
             port = int(harness.authority.rpartition(":")[2])
             started = {"part": "edge", "host": "127.0.0.1", "port": port, "log_level": "info"}
