@@ -42,6 +42,7 @@ from gateway.ledger.moderation.queue import (
     queue_page,
 )
 from gateway.ledger.queries import history_of
+from gateway.ledger.seals import case_audit
 from gateway.ledger.seals.case_audit import check_cases
 from gateway.settlement.case_decisions import CaseRequest, decide_on_case
 from gateway.settlement.case_history import first_approval
@@ -206,6 +207,19 @@ async def test_the_audit_notices_cases_that_are_not_what_is_held(
     assert 1 == await check_cases(ledger)
     await store.sql(tampering)
     with pytest.raises(LedgerTampered, match=told):
+        await check_cases(ledger)
+
+
+async def test_the_audit_of_cases_looks_at_all_of_a_board_where_pages_meet(
+    ledger: Ledger, store: Store, monkeypatch: pytest.MonkeyPatch
+):
+    """Each page goes on behind the last submission of the one before."""
+    monkeypatch.setattr(case_audit, "PAGE", 1)
+    for name in ("a", "b", "c"):
+        await ledger.append(new_submission(name, state=State.HELD))
+    assert 3 == await check_cases(ledger)
+    await store.sql("DELETE FROM cases WHERE submission_id = 'b'")
+    with pytest.raises(LedgerTampered, match="submission b is held, and has no case"):
         await check_cases(ledger)
 
 

@@ -124,6 +124,20 @@ async def test_F01_who_gives_up_as_its_turn_comes_gives_it_to_the_next():
     assert 0 == queue._free
 
 
+async def test_F01_reads_of_a_kind_go_in_the_order_in_which_they_came():
+    """Else whoever came first would wait the longest, until it is refused."""
+    queue = ReadQueue(ReadKind.HEAVY, ReadLimits(at_once=1, waiting=2, patience_s=LONG_S, limit_s=LONG_S))
+    await queue.enter()
+    first, second = [asyncio.create_task(queue.enter()) for _ in range(2)]
+    await asyncio.sleep(0)
+    queue.leave()
+    async with asyncio.timeout(LONG_S):
+        done, _ = await asyncio.wait([first, second], return_when=asyncio.FIRST_COMPLETED)
+    assert {first} == done
+    queue.leave()
+    await second
+
+
 def test_F01_every_read_of_the_edge_names_its_kind():
     """None falls into the queue of the duties, which waits for long."""
     unnamed = []

@@ -13,15 +13,16 @@ from typing import Any
 import pytest
 
 from gateway.ledger import queries
-from gateway.ledger.acts import Act
+from gateway.ledger.acts import Act, add_event
 from gateway.ledger.moderation.renames import rename
 from gateway.ledger.players.friends import follow, friends_of
 from gateway.ledger.players.joins import put_join
 from gateway.ledger.players.memberships import change_membership
 from gateway.ledger.players.merges import Merge
+from gateway.ledger.players.own_names import choose_name
 from gateway.ledger.privacy import export
 from gateway.ledger.privacy.erased_texts import next_texts
-from gateway.ledger.privacy.erasures import Erasure, erasure
+from gateway.ledger.privacy.erasures import Erasure, erasure, erasures_due
 from gateway.ledger.privacy.export import export_own, export_player
 from gateway.ledger.seals.audit import audit
 from gateway.ledger.seals.chain import event_rows
@@ -84,7 +85,7 @@ def a_life() -> Merged:
     )
     details = json.dumps({"said": SECRET})
     new = new_submission("told", player="ada", at_ms=NOON_MS, score=2, recording=None)._replace(
-        details=details
+        details=details, address="a keyed hash"
     )
     game.books.append([new._replace(submission=new.submission._replace(board="track.a"))])
     game.runs["told"] = game.tracks["track.a"]
@@ -125,7 +126,9 @@ def everything(game: Merged) -> str:
 def test_an_erasure_leaves_no_text_and_every_standing(tmp_path: Path):
     """In the tables and in the file, whose pages are overwritten; recordings, states and standings are what they were."""
     game = a_life()
+    game.books.do(choose_name("ada", f"{SECRET} III", Act("player:ada", NOON_MS), is_unique=True))
     before, states = game.standings(), game.states()
+    assert [("ada",)] == game.books.rows("SELECT player FROM player_addresses")
     assert 9 <= everything(game).count(SECRET)
     done = erased(game)
     assert (DONE, 0) == (done.ended_at_ms, everything(game).count(SECRET))
@@ -176,6 +179,10 @@ def test_seals_verify_over_an_erasure_and_what_is_left_cannot_be_changed(tmp_pat
             f"UPDATE submissions SET details = 'x' WHERE submission_id = '{run}'"
         ),
     )
+    named = {"erased": [[event["seq"], sealed, kept]]}
+    act = Act("moderator:mia", NOON_MS)
+    game.books.do(lambda tx: add_event(tx, Reason.TOKENS_ENDED, act, named, player="cyd"))
+    tamperings += (tamperings[-1].replace(f"{by_seq})", "(SELECT max(seq) FROM events))"),)
     for tampering in tamperings:
         game.books.connection.execute("SAVEPOINT tampering")
         for statement in tampering.split("; "):
@@ -231,6 +238,20 @@ def test_who_asks_again_is_erased_at_the_earlier_of_both_times(asked_at_ms: int,
         (late := game.books.do(ask("ada", operator, grace_ms=0))).erasure,
         late.is_new,
     )
+
+
+def test_erasures_are_done_in_the_order_in_which_they_come_due_and_once():
+    """However many there are: the next ones are read behind the last. One that has ended is read no more."""
+    game = a_game()
+    for player, late_ms in (("cyd", 0), ("bob", 1), ("ada", 2), ("dan", 0), ("eve", 3)):
+        game.books.do(ask(player, Act("cli:op", NOON_MS), grace_ms=late_ms))
+    due, last = list[str](), None
+    while found := game.books.do(erasures_due(last, now_ms=NOON_MS + 2, count=2)):
+        due += [each.player for each in found]
+        last = found[-1]
+    assert ["cyd", "dan", "bob", "ada"] == due
+    asyncio.run(Forgotten(game).finish("cyd", now_ms=DONE))
+    assert "dan" == game.books.do(erasures_due(None, now_ms=DONE, count=1))[0].player
 
 
 def test_an_erasure_that_is_not_due_any_more_does_not_begin():
@@ -403,7 +424,8 @@ def test_an_export_has_joins_and_standings_and_what_a_merge_moved():
     game = a_game()
     said(game, "told", "ada")
     how = {"joins_now": True, "actor": "player:ada", "at_ms": NOON_MS}
-    game.books.do(lambda tx: put_join(tx, "track.a", "ada", **how))
+    for player in ("ada", "bob"):
+        game.books.do(lambda tx, player=player: put_join(tx, "track.a", player, **how))
     lines = lines_of(game, boards=["track.a", "empty"])
     tables = Counter(line.get("table") for line in lines)
     assert (1, 1, 2 * tables["standings"] // 2) == (
@@ -413,6 +435,7 @@ def test_an_export_has_joins_and_standings_and_what_a_merge_moved():
     )
     windows = Counter(line["window"] for line in lines if line.get("table") == "standings")
     assert {2} == set(windows.values())  # by its family, and by its name
+    assert {"ada"} == {line["player"] for line in lines if line.get("table") in {"joins", "join_changes"}}
     assert {"ada"} == {line["player"] for line in lines if line.get("table") == "standings"}
     game.merge("ada", "bob")
     assert ["told"] == runs_in(lines_of(game)) == runs_in(own_of(game, "bob"))
@@ -433,9 +456,46 @@ def test_a_players_own_copy_is_bounded_and_goes_on(monkeypatch: pytest.MonkeyPat
         copies.append(own_of(game, after=after, most_bytes=1))
         after = copies[-1][-1]["next"]
     assert names == [name for copy in copies for name in runs_in(copy)]
+    assert ["track.a"] == [line["board"] for line in own_of(game) if line.get("table") == "standings"]
     assert [2, 2, 2, 1, 0] == [len(runs_in(copy)) for copy in copies]
     assert [len(copy) - 2 for copy in copies] == [copy[-1]["rows"] for copy in copies]
     assert [4, 7] == [len(runs_in(own_of(game, most_runs=most))) for most in (3, 7)]
+
+
+def test_an_export_has_each_standing_on_boards_of_families_where_its_pages_end(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """Those of one window are on several pages."""
+    game = a_game()
+    for track in game.tracks:
+        game.decide(game.play(track, "ada", 3, 0), *_turns["verify"])
+    whole = lines_of(game)
+    assert {2} == set(
+        Counter(
+            line["window"] for line in whole if line.get("board") in game.tracks and "window" in line
+        ).values()
+    )
+    monkeypatch.setattr(export, "PAGE", 1)
+    assert whole == lines_of(game)
+
+
+def test_a_players_own_copy_says_what_they_appealed_with_and_nothing_of_a_ban():
+    """A run that only a ban keeps from the board is as it was before."""
+    game = a_game()
+    stands, refused = [game.play("track.a", "ada", score, 0) for score in (3, 4)]
+    game.decide(stands, *_turns["verify"])
+    for turn in ("hold", "reject"):
+        game.decide(refused, *_turns[turn])
+    rejected = frozenset({State.REJECTED})
+    appeal = Decision(
+        refused, State.REJECTED, "player", Reason.APPEALED, NOON_MS, rejected, detail={"text": SECRET}
+    )
+    game.books.do(_decide_all(game.tracks["track.a"], [appeal]))
+    before = [line for line in own_of(game) if line.get("table") == "submissions"]
+    game.ban("one", "ada")
+    assert (State.REVOKED, Reason.BANNED) == game.state_of(stands)
+    assert before == [line for line in own_of(game) if line.get("table") == "submissions"]
+    assert [[], [SECRET]] == [[event["detail"]["text"] for event in run["events"]] for run in before]
 
 
 def test_all_who_were_merged_into_a_player_are_erased_with_them():
@@ -448,9 +508,12 @@ def test_all_who_were_merged_into_a_player_are_erased_with_them():
     game.books.do(ask("ada", Act("player:ada", NOON_MS)))
     eraser = Forgotten(game)
     asyncio.run(eraser.step("p7", now_ms=LATER))
+    begun: Any = game.books.do(erasure("p7"))
     with pytest.raises(StateConflict):
         game.books.do(take_back("ada"))
     game.books.do(ask("ada", Act("cli:op", NOON_MS), grace_ms=0))
+    assert begun.begun_seq
+    assert begun == game.books.do(erasure("p7"))
     found = asyncio.run(eraser.finish_all("ada", now_ms=DONE))
     assert {"ada", *sources} == {each.player for each in found}
     assert all(each.ended_at_ms == DONE for each in found)

@@ -15,9 +15,14 @@ import segno
 from gateway.edge.auth.moderator_credentials import COOKIE, Session
 from gateway.edge.auth.moderators import Ability
 from gateway.edge.auth.second_factors import address_of
+from gateway.edge.console import trail_page
+from gateway.edge.console.refusal_pages import SIGN_IN
 from gateway.edge.console.site import CONSOLE_PAGES, ConsolePage
 from gateway.ledger.acts import Act
-from gateway.ledger.moderation.accounts import add_account
+from gateway.ledger.moderation.accounts import account_of, add_account
+from gateway.ledger.moderation.api_tokens import TokenRecord, issue_token
+from gateway.ledger.moderation.invitations import invite
+from gateway.ledger.moderation.second_factors import begin_second_factor, confirm_second_factor
 from policies.vocabulary import Reason, State
 from tests.attacks.test_appeals import govern
 from tests.support.desk import all_drawn, invitation_until, player_of, session_of, staff, submitted
@@ -108,6 +113,9 @@ async def test_M01_each_role_may_do_what_its_pages_ask_for(harness: Harness):
                 name,
                 reply.status == 403,
             )
+        page = await ask(harness, "GET", "/console/account", session)
+        is_offered = 'href="/console/people"' in page.text
+        assert (name, Ability.ADMINISTER in MAY[name]) == (name, is_offered)
 
 
 async def test_M02_pages_show_an_admin_of_one_board_no_accounts(harness: Harness):
@@ -135,6 +143,9 @@ async def test_M06_a_form_of_another_site_is_refused(harness: Harness):
         silent = await ask(harness, "POST", path_of(page), session, {"csrf": ""})
         found[named(page)] = [foreign.status, blind.status, silent.status]
     assert {named(page): [403, 403, 403] for page in forms} == found
+    for path in (SIGN_IN, "/console/invitations/known"):
+        foreign = await ask(harness, "POST", path, form={"name": "mara"}, Origin="https://evil.example")
+        assert (path, 403) == (path, foreign.status)
 
 
 @pytest.mark.parametrize(
@@ -246,6 +257,10 @@ async def test_M03_a_form_decides_on_the_version_that_it_shows(harness: Harness)
     assert "promoted" == await harness.state_of(case)
     after = await ask(harness, "GET", f"/console/queue?settled={case}", session)
     assert f"/console/cases/{case}/undo" in after.text
+    wish, sam = form | {"code": "impossible"}, await session_of(harness, "sam")
+    late = await ask(harness, "POST", f"/console/cases/{case}/revoke", sam, wish)
+    [changes] = re.findall(r'<ul class="changes">(.*?)</ul>', late.text)
+    assert (412, ["jo"]) == (late.status, re.findall(r'class="foreign">(\w+)<', changes))
     others = await ask(harness, "GET", f"/console/queue?settled={case}", await session_of(harness, "sam"))
     assert "/undo" not in others.text
 
@@ -408,8 +423,10 @@ async def test_a_player_is_banned_and_unbanned_by_forms(harness: Harness):
         "operation": re.search(r'name="operation" value="(\w+)"', page.text)[1],  # type: ignore[index]
         "scope": "board", "name": "arcade", "code": "cheating", "days": "7", "note": "<b>seen</b>",
     }  # fmt: skip
-    nowhere = await ask(harness, "POST", f"{path}/bans", session, form | {"name": "nowhere"})
-    assert (404, True) == (nowhere.status, "<b>" not in nowhere.text)
+    for scope in ("board", "family"):
+        wrong = form | {"scope": scope, "name": "nowhere"}
+        nowhere = await ask(harness, "POST", f"{path}/bans", session, wrong)
+        assert (404, True) == (nowhere.status, "<b>" not in nowhere.text)
     for _ in range(2):  # the second is the same form, sent again
         assert 303 == (await ask(harness, "POST", f"{path}/bans", session, form)).status
     assert "revoked" == await harness.state_of(case)
@@ -418,7 +435,8 @@ async def test_a_player_is_banned_and_unbanned_by_forms(harness: Harness):
     lift = re.search(rf'action="({path}/bans/[^"]+/lift)"', banned.text)[1]  # type: ignore[index]
     assert 303 == (await ask(harness, "POST", lift, session)).status
     assert "promoted" == await harness.state_of(case)
-    assert "Lifted" in (await ask(harness, "GET", path, session)).text
+    lifted = await ask(harness, "GET", path, session)
+    assert (True, False) == ("Lifted" in lifted.text, "Banned on" in lifted.text)
     shadow = form | {"operation": "in-shadow", "shadow": "yes"}
     told = await ask(harness, "POST", f"{path}/bans", session, shadow | {"message": "Stop."})
     assert (422, True) == (told.status, "must not notice" in told.text)
@@ -426,12 +444,17 @@ async def test_a_player_is_banned_and_unbanned_by_forms(harness: Harness):
     assert "Shadow-banned on" in (await ask(harness, "GET", path, session)).text
 
 
-async def test_a_player_is_found_renamed_and_renamed_back_by_forms(harness: Harness):
+async def test_a_player_is_found_renamed_and_renamed_back_by_forms(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
     """The page has what the player has; the trail tells both, and is filtered by what its form sends."""
     await staff(harness, ROLES)
     session, player = await session_of(harness, "sam"), await player_of(harness, "<i>Ada")
-    await submitted(harness, player, 900)
+    case = await submitted(harness, player, 900)
     await submitted(harness, player, 901, state=State.PROMOTED, reason=Reason.ACCEPTED, findings=())
+    beside = (await ask(harness, "GET", f"/console/cases/{case}", session)).text
+    [plot] = re.findall(r"<caption[^>]*>Scores of the player.*?</table>", beside, re.DOTALL)
+    assert (2, 1) == (plot.count("<td data-value"), plot.count("This run"))
     found = await ask(harness, "GET", "/console/players?name=%3CI%3E", session)
     assert (200, True) == (found.status, f'href="/console/players/{player}">&lt;i&gt;Ada' in found.text)
     path = f"/console/players/{player}"
@@ -457,6 +480,9 @@ async def test_a_player_is_found_renamed_and_renamed_back_by_forms(harness: Harn
     trail = await ask(harness, "GET", kept, session)
     assert (1, 0) == (trail.text.count("&lt;i&gt;Ada</span> →"), trail.text.count("Rename undone</strong>"))
     assert f"/v1/moderation/trail.csv?{kept.partition('?')[2].replace('&', '&amp;')}" in trail.text
+    monkeypatch.setattr(trail_page, "ROWS", 1)
+    first = await ask(harness, "GET", "/console/trail?moderator=sam", session)
+    assert "?moderator=sam&amp;cursor=" in first.text
     wrong = await ask(harness, "GET", "/console/trail?reason=bored", session)
     assert (422, True) == (wrong.status, "there is no such reason" in wrong.text)
     viewer = await ask(harness, "GET", "/console/trail", await session_of(harness, "vic"))
@@ -601,3 +627,77 @@ async def test_the_filters_of_the_queue_hold_from_case_to_case(harness: Harness)
     assert "/console/queue?build=b-1&none=true" == left.headers["Location"]
     opened = await ask(harness, "POST", f"/console/cases/{other}/claim?build=b-1", jo)
     assert f"/console/cases/{other}?build=b-1" == opened.headers["Location"]
+
+
+async def test_what_an_account_sends_is_what_was_typed(harness: Harness):
+    """A new password twice, a token's boards each by itself; and the session that one looks through is marked."""
+    await with_password(harness, "noor")
+    session, _ = await session_of(harness, "noor"), await session_of(harness, "noor")
+    page = await ask(harness, "GET", "/console/account", session)
+    assert 1 == page.text.count(">This one<")
+    form = {"password": PASSWORD, "new": "another heron 8", "again": "another heron 9"}
+    unlike = await ask(harness, "POST", "/console/account/password", session, form)
+    assert (422, True) == (unlike.status, "The two new passwords are not the same" in unlike.text)
+    assert 200 == (await ask(harness, "GET", "/console/account", session)).status
+    token = {
+        "label": "my bot",
+        "ability": "read",
+        "scopes": "arcade sprint",
+        "days": "7",
+        "password": PASSWORD,
+    }
+    issued = await ask(harness, "POST", "/console/account/tokens", session, token)
+    assert (200, True) == (issued.status, "Read on arcade, sprint" in issued.text)
+
+
+async def test_an_account_keeps_all_that_its_page_shows(harness: Harness):
+    """Each grant, however many; the sessions and tokens on it are its own. A name is written in small letters."""
+    await staff(harness, ROLES)
+    mara = await session_of(harness, "mara")
+    grants = {"*": "viewer", "arcade": "viewer", "sprint": "moderator"}
+    rows = {f"scope-{row}": scope for row, scope in enumerate(grants)}
+    rows |= {f"role-{row}": role for row, role in enumerate(grants.values())}
+    added = await ask(harness, "POST", "/console/people", mara, rows | {"name": " Kim "})
+    assert (200, True) == (added.status, "The invitation of" in added.text)
+    token = TokenRecord(
+        b"d" * 32, "t1", "kim", "bot of kim", "read", (), harness.clock(), harness.clock() + 60_000
+    )
+    await harness.edge.ledger.write(issue_token(token, Act("moderator:kim", harness.clock())))
+    path = "/console/people/kim"
+    page = await ask(harness, "GET", path, mara)
+    [etag] = set(re.findall(r'name="etag" value="&#34;(\d+)&#34;"', page.text))
+    sent = dict(re.findall(r'name="(scope-\d)" type="text" list="boards" value="([^"]*)"', page.text))
+    assert sorted([*grants, "", ""]) == sorted(sent.values())
+    assert f'action="{path}/tokens/t1/revoke"' in page.text
+    changed = await ask(harness, "POST", path, mara, rows | {"etag": f'"{etag}"', "role-2": "senior"})
+    assert (303, path) == (changed.status, changed.headers["Location"])
+    account = await harness.edge.ledger.read(account_of("kim"))
+    assert account is not None
+    assert grants | {"sprint": "senior"} == account.grants
+
+
+async def test_a_field_that_comes_twice_is_refused(harness: Harness):
+    """Nobody could say which of the two is meant."""
+    await staff(harness, ROLES)
+    session = await session_of(harness, "vic")
+    headers = {"Cookie": f"{COOKIE}={session.token}", "Origin": harness.url}
+    form = [("csrf", session.csrf), ("name", "one"), ("name", "two")]
+    path = f"{harness.url}/console/queue/views?board=arcade"
+    async with harness.session.post(path, data=form, headers=headers, allow_redirects=False) as answer:
+        assert (422, True) == (answer.status, "given more than once" in await answer.text())
+
+
+async def test_an_invitation_does_not_spare_anybody_the_code_that_logins_take(harness: Harness):
+    """It sets another password of an account with an app, and leads to the sign-in without a session."""
+    await with_password(harness, "noor")
+    ledger, act = harness.edge.ledger, Act("moderator:noor", harness.clock())
+    await ledger.write(begin_second_factor("noor", b"a secret"))
+    await ledger.write(confirm_second_factor("noor", b"a secret", 1, act))
+    await ledger.write(invite("noor", invitation_until(harness, "again"), act))
+    form = {"password": PASSWORD, "again": PASSWORD}
+    taken = await ask(harness, "POST", "/console/invitations/again", form=form)
+    assert (303, "/console/sign-in", False) == (
+        taken.status,
+        taken.headers["Location"],
+        "Set-Cookie" in taken.headers,
+    )

@@ -190,6 +190,7 @@ def test_the_first_admin_is_offered_until_one_has_a_password(books: Books):
     for number in (1, 2):
         assert books.do(offer_first_admin("admin", Invitation(bytes([number]), SOON), ACT))
     assert books.do(accept_invitation(bytes([1]), "hash", at_ms=NOON_MS)) is None
+    assert books.do(accept_invitation(bytes([2]), "hash", at_ms=SOON)) is None, "its time is over"
     accepted = books.do(accept_invitation(bytes([2]), "hash", at_ms=NOON_MS))
     assert accepted is not None
     assert ("admin", "hash") == (accepted.name, accepted.password)

@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from gateway.ledger.seals.chain import seal_of
 from gateway.ledger.seals.leaves import entry_of
@@ -155,7 +157,10 @@ def test_public_keys_are_read_from_pem_one_or_more(tmp_path: Path):
     keys = read_public_keys(path)
     assert all(keys.is_signed(each.key_id, b"message", each.sign(b"message")) for each in (one, two))
     assert not keys.is_signed(one.key_id, b"message", two.sign(b"message"))
-    for text in ("", "a key", one.public_pem().replace("M", "N")):
+    other = X25519PrivateKey.from_private_bytes(bytes(32)).public_key()
+    of_another_kind = other.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+    broken = one.public_pem().replace("M", "N")
+    for text in ("", "a key", broken, of_another_kind, one.public_pem() + of_another_kind):
         path.write_text(text)
         with pytest.raises(SettingsError):
             read_public_keys(path)

@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,14 +17,17 @@ from gateway.index.generation import KEPT_MS, LEASE_MS
 from gateway.index.groups.segments import SegmentBoards
 from gateway.index.shards import board_index
 from gateway.ledger.players.memberships import change_membership
+from gateway.ledger.whole_boards import has_content
 from gateway.runtime.failpoints import VARIABLE, Point, arm, disarm
 from gateway.steward.index import rebuild as rebuilding
 from gateway.steward.index.rebuild import Rebuilder
 from policies.errors import IndexNotWhole, IndexUnavailable, RebuildRefused
 from policies.vocabulary import State
-from tests.support import preloaded
+from tests.support import boards, preloaded
 from tests.support.banning import Bench, a_ban
+from tests.support.books import Books
 from tests.support.duty import Duty
+from tests.support.ledger import NOON_MS, new_submission
 from tests.support.stores import on_both_if_thorough, on_both_ledgers
 from tests.support.thorough import IS_THOROUGH, thoroughly
 
@@ -490,3 +494,11 @@ async def test_a_board_with_a_page_of_anything_is_built_in_pages(duty: Duty, mon
     assert await is_built_at_once()
     await duty.append(*(f"waits-{number}" for number in range(4)))
     assert not await is_built_at_once()
+
+
+def test_a_board_where_a_submission_waits_has_content(tmp_path: Path):
+    """Though nobody stands there yet; another board is as empty as before."""
+    books = Books(boards.board(tmp_path))
+    books.append([new_submission("waits", board="tiny")])
+    found = [books.do(has_content(board, now_ms=NOON_MS)) for board in ("tiny", "other")]
+    assert [True, False] == found
