@@ -12,7 +12,7 @@ from gateway.ledger.judgement.expiry import UNDO_MS
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.moderation import selections
 from gateway.ledger.moderation.batch_items import BatchItem
-from gateway.ledger.moderation.batches import BatchState
+from gateway.ledger.moderation.batches import BatchState, load_batch
 from gateway.runtime import failpoints
 from gateway.runtime.failpoints import Point, Unforeseen
 from gateway.settlement import batch_slices, batch_steps, batches
@@ -582,14 +582,16 @@ async def test_a_slice_of_a_batch_that_comes_late_decides_nothing(
         runs = [(f"run{at}", "ada", at) for at in range(6)]
         await submitted(ledger, board, runs, to_state=State.PROMOTED)
         preview = await desk.previewed(a_batch("one", DecisionKind.REVOKE))
-        applied = await ledger.write(apply("one", version=preview.version, by=MODERATOR, now_ms=NOON_MS))
+        await ledger.write(apply("one", version=preview.version, by=MODERATOR, now_ms=NOON_MS))
+        applied = await ledger.read(lambda tx: load_batch(tx, "one"))  # as whoever takes a slice has read it
+        assert applied is not None
         found = (await desk.items("one"))[:2]
         if meanwhile == "another process went on":
             assert await desk.steps.step("one")
         else:
             await ledger.write(reverse("one", by=MODERATOR, now_ms=NOON_MS))
         stands = [await store.sql(f"SELECT * FROM {table} ORDER BY 1, 2") for table in ("events", "batches")]
-        late = batch_slices.decide_slice(applied.batch, found, {"tiny": board}, now_ms=NOON_MS)
+        late = batch_slices.decide_slice(applied, found, {"tiny": board}, now_ms=NOON_MS)
         assert {} == await ledger.write(late)
         assert stands == [
             await store.sql(f"SELECT * FROM {table} ORDER BY 1, 2") for table in ("events", "batches")

@@ -11,12 +11,14 @@ from types import SimpleNamespace
 import pytest
 
 from gateway.catalogue.catalogue import Catalogue
+from gateway.ledger.derived.log import position
 from gateway.ledger.judgement.audits import KIND
-from gateway.ledger.judgement.expiry import MOST_USES, expired_at
+from gateway.ledger.judgement.expiry import MOST_USES, end_recordings, endings_after, expired_at
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.seals.audit import audit
 from gateway.ledger.seals.signing_keys import PublicKeys
 from gateway.ledger.submissions import work
+from gateway.ledger.transaction import Operation
 from gateway.runtime.settings import Settings
 from gateway.settlement.decision_records import Decision
 from gateway.settlement.settle import settle
@@ -169,6 +171,24 @@ async def test_F04_a_recording_is_kept_while_only_a_ban_revokes_its_run(house: H
     assert isinstance(settled, Change)
     await house.expire(day=400)
     assert {b"banned"} == await house.kept()
+
+
+async def test_F04_a_steward_that_comes_late_ends_nothing_and_takes_no_other_back(house: House):
+    """Two have read the same events: whoever is second changes nothing, and the next look begins where the first is."""
+    await house.append("run", b"a run", R)
+
+    async def ending(after: int) -> tuple[Operation[int], int]:
+        passed, upto, _ = await house.ledger.read(endings_after(after, count=99))
+        span = (after, upto)
+        return end_recordings("tests", span, passed, lambda _: 0, now_ms=NOON_MS + DAY_MS), upto
+
+    late, upto = await ending(0)
+    assert 1 == await house.ledger.write(late)
+    await house.append("other", b"another", R)
+    next_one, newest = await ending(upto)
+    assert 1 == await house.ledger.write(next_one)
+    assert 0 == await house.ledger.write(late)
+    assert newest == await house.ledger.read(position("tests"))
 
 
 async def test_F04_a_recording_that_several_runs_sent_is_kept_for_the_last_of_them(house: House):

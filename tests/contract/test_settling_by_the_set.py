@@ -100,6 +100,18 @@ async def test_a_standing_that_stays_as_it_was_is_not_written(ledger: Ledger, bo
     assert {"alltime", "daily", "weekly"} == {each.window.partition(":")[0] for each in change.standings}
 
 
+@on_both_ledgers
+async def test_a_standing_goes_with_the_last_decision_on_its_player(ledger: Ledger, board: Board):
+    """Of three runs decided at once, whichever is the best: it has the number of that event, and no other change tells of it."""
+    scores = {"worst": 5, "best": 9, "last": 7}
+    for name, score in scores.items():
+        await ledger.append(new_submission(name, score=score))
+    _, changes = await ledger.write(_decide_all(board, [verified(each) for each in scores]))
+    assert [0, 0, 3] == [len(change.standings) for change in changes]
+    last = changes[-1]
+    assert {(9, "best", last.seq)} == {(each.score, each.submission_id, each.seq) for each in last.standings}
+
+
 async def test_a_slot_without_a_standing_is_filled_from_all_that_counts(store: Store, tmp_path: Path):
     """Its row may have gone with its window, or have never been: what counted before counts beside what comes now."""
     board = boards.board(tmp_path, operator="sum", score={"minimum": 0, "maximum": 1000})

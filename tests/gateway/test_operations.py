@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
@@ -11,11 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.ledger import queries
+from gateway.settlement.decision_records import Decision
 from gateway.settlement.server_operations import OperationsRefused, RefusalKind, ServerOperation
+from gateway.settlement.settle import _decide_all
 from policies.choices import Operator
 from policies.errors import KeyRevoked, NonceReused
 from policies.fields import SortOrder
-from policies.vocabulary import State
+from policies.vocabulary import Reason, State
 from tests.support.books import (
     FREE_OPERATIONS,
     KEY_ID,
@@ -26,7 +29,7 @@ from tests.support.books import (
     board_of,
     free_operation,
 )
-from tests.support.ledger import NOON_MS
+from tests.support.ledger import NOON_MS, new_submission
 from tests.support.oracle import standings
 from tests.support.thorough import examples
 
@@ -224,6 +227,19 @@ def test_T07_what_cannot_be_done_is_named_and_nothing_is_done():
     kinds = [(refusal.at, refusal.kind) for refusal in refused.value.refusals]
     assert [(1, RefusalKind.OTHER_CONTENT), (2, RefusalKind.STALE), (3, RefusalKind.CONFLICT)] == kinds
     assert before == list(books.connection.iterdump())
+
+
+def test_a_score_on_another_board_is_not_taken_back():
+    """Though the player has the score there, and it counts: what is named by its id is looked for on the board alone."""
+    books, name = Books(BEST), "elsewhere"
+    books.append([new_submission("theirs", board=name)])
+    other = replace(BEST, policy=BEST.policy.model_copy(update={"board": name}))
+    promotion = Decision("theirs", State.PROMOTED, "replay", Reason.VERIFIED, NOON_MS, frozenset(State))
+    books.do(_decide_all(other, [promotion]))
+    with pytest.raises(OperationsRefused) as refused:
+        books.perform([a_removal("removal", submission="theirs")])
+    assert [RefusalKind.CONFLICT] == [refusal.kind for refusal in refused.value.refusals]
+    assert [("promoted",)] == books.rows("SELECT state FROM submissions WHERE submission_id = 'theirs'")
 
 
 def test_S18_a_nonce_that_came_with_other_content_is_refused():

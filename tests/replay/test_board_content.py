@@ -27,7 +27,7 @@ from replay.simulators.sandbox import Sandbox
 from replay.simulators.wasm import Machine, ModuleRule
 from replay.verify import verify
 from replay.worker.board_contents import BoardContents, ContentUnavailable
-from tests.replay.games import COURSES, GAME, STATS, play, store
+from tests.replay.games import ASSET_AT, COURSES, GAME, PARAMETERS_AT, STATS, play, store
 from tests.support import programs
 from tests.support.families import write_family
 from tests.support.programs import SEED, WORDS, need_bubblewrap, need_programs, serving, write
@@ -238,6 +238,25 @@ def test_the_largest_asset_arrives(opened: Opened) -> None:
         assert SimulatorFault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": ModuleRule.ASSET}) == outcome
     else:
         assert numbers_of(content) == stats_of(outcome)
+
+
+@pytest.mark.parametrize(
+    ("content", "rule", "place"),
+    [
+        (BoardContent(PARAMETERS), ModuleRule.PARAMETERS, PARAMETERS_AT),
+        (BoardContent(asset=MAP), ModuleRule.ASSET, ASSET_AT),
+    ],
+)
+def test_content_is_never_copied_behind_a_modules_memory(
+    tmp_path: Path, content: BoardContent, rule: ModuleRule, place: int
+) -> None:
+    """A module that names a place with too little room after it is unusable, and the next run is played."""
+    last = COURSES.replace(f"(i32.const {place})", f"(i32.const {9 * 65_536 - 8})", 1)
+    with wasm(tmp_path) as (sandbox, run):
+        module = store(tmp_path, last)
+        outcome = sandbox.simulate(replace(run, module=module.path, digest=module.digest, content=content))
+        assert SimulatorFault(Reason.SIMULATOR_UNUSABLE, {"broken_rule": rule}) == outcome
+        assert numbers_of(content) == stats_of(sandbox.simulate(replace(run, content=content)))
 
 
 # Simulators that do not take it

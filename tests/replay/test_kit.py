@@ -199,11 +199,18 @@ def wasm(wat: str) -> bytes:
     return bytes(wat2wasm(wat))
 
 
-def test_a_module_is_told_that_it_takes_no_content():
+@pytest.mark.parametrize(
+    "asset",
+    [
+        '(global (export "asset") i32 (i32.const 8))',
+        '(func (export "asset") (param i64) (result i32) (i32.const 8))',
+    ],
+)
+def test_a_module_is_told_that_it_takes_no_content(asset: str):
     """An export of the name, but not of the type, is a slip that nothing else would show."""
     assert [] == remarks(COURSES)
     other = COURSES.replace('(export "asset")', '(export "map")').replace(
-        '(memory (export "memory")', '(global (export "asset") i32 (i32.const 8)) (memory (export "memory")'
+        '(memory (export "memory")', f'{asset} (memory (export "memory")'
     )
     [(weight, text)] = remarks(other)
     assert (Weight.NOTE, "its asset is no function (i32) -> (i32), so it takes no asset of a board") == (

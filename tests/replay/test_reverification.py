@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -29,9 +30,11 @@ from scoregate.cli import app
 from scoregate.operator_batches import BatchOperator
 from tests.replay.games import END, GAME, play
 from tests.replay.games import store as store_module
+from tests.support.archives import Shelf, board_with
 from tests.support.banning import Bench, a_ban
 from tests.support.boards import BUILD, CHECKPOINT_TICKS, claim_of, write_board
 from tests.support.harness import free_port
+from tests.support.ledger import NOON_MS
 from tests.support.stores import Store, on_both_ledgers
 from tests.support.valkey import ValkeyServer
 from tests.support.world import World, a_world
@@ -301,6 +304,28 @@ async def test_the_plan_foresees_the_board_whatever_its_operator(
     assert {each.player for each in alltime if each.leaves_top} == set(list(before)[:2]) - set(
         list(after)[:2]
     )
+
+
+async def test_the_plan_knows_which_of_two_equal_scores_stands(monkeypatch: pytest.MonkeyPatch):
+    """Where fields break ties, the score of fewer moves: without it its player falls behind, without the other nothing changes."""
+    monkeypatch.setattr(revocation_impact, "TOP", 1)
+    shelf = Shelf(board_with("fields"))
+    for name, player, moves in (("clumsy", "ada", 9), ("neat", "ada", 2), ("fair", "bob", 4)):
+        shelf.score(name, player, 5, moves=moves)
+        shelf.clock.shift(1)
+
+    async def foreseen(name: str) -> list[tuple[str, int, int | None, bool]]:
+        run: Any = SimpleNamespace(submission_id=name, player="ada", achieved_at_ms=NOON_MS)
+        ledger: Any = shelf
+        impact = await revocation_impact.impact_of_revoking(ledger, shelf.board, [run], shelf.clock())
+        return [
+            (each.player, each.before, each.after, each.leaves_top)
+            for each in impact
+            if each.window == "alltime"
+        ]
+
+    assert [("ada", 5, 5, True)] == await foreseen("neat")
+    assert [] == await foreseen("clumsy")
 
 
 async def test_the_command_plans_applies_and_undoes(field: Field, monkeypatch: pytest.MonkeyPatch):

@@ -158,6 +158,24 @@ async def test_a_backlog_of_the_log_is_followed_for_some_slices_in_a_turn(
     assert [6 * consumers, 2 * consumers, 0] == [await derivations.follow_log() for _ in range(3)]
 
 
+async def test_a_consumer_with_a_backlog_is_not_held_up_by_those_without(
+    stage, monkeypatch: pytest.MonkeyPatch
+):
+    """One that begins again has as many slices in a turn as if the others had begun again too."""
+    for module in (followers, derivations_of_stewards):
+        monkeypatch.setattr(module, "LOG_SLICE", 2)
+    monkeypatch.setattr(derivations_of_stewards, "SLICES", 3)
+    derivations = stage.derivations()
+    await catch_up(derivations)
+    for number in range(4):
+        await stage.score(f"p{number}", number)
+    _behind, *others = derivations.of_log.values()
+    for each in others:
+        while await each.step():
+            pass
+    assert [6, 2, 0] == [await derivations.follow_log() for _ in range(3)]
+
+
 async def test_nothing_is_made_for_webhooks_while_there_are_none(stage, monkeypatch: pytest.MonkeyPatch):
     """No message is written, and after a loss no board is read, for endpoints that do not exist."""
 

@@ -304,6 +304,20 @@ async def test_an_endpoint_that_is_gone_or_fails_on_and_on_is_disabled(stage, re
     assert ["ada"] * 2 == [each.data["player"] for each in receiver.received]
 
 
+async def test_an_endpoint_that_is_disabled_gets_nothing_of_what_was_due_at_the_same_time(stage, receiver):
+    """The rest of the queue waits as what comes later does: it would be tried in vain, and be dead when somebody enables it."""
+    endpoint, derivations = await owed_a_decision(
+        stage, receiver, changed(stage.settings, webhook_concurrency=1)
+    )
+    for player in ("bob", "cyd"):
+        await stage.score(player, 6)
+    receiver.status = 410
+    await deliver(derivations)
+    assert (await hook(stage, endpoint.webhook_id)).disabled_at_ms is not None
+    assert 1 == len(receiver.received)
+    assert [0, 0, 1] == sorted(each.tries for each in await stage.queued(endpoint))
+
+
 @pytest.mark.parametrize(
     ("status", "header", "least_s", "most_s"),
     [(429, "600", 600, 600), (503, "99999999", 86_400, 86_400), (503, "soon", 2, 5), (404, "600", 2, 5)],

@@ -338,6 +338,7 @@ async def test_what_cannot_be_followed_is_refused(harness: Harness):
         "events=joy": violation,
         "events=begin": violation,
         "events=rank": violation,
+        "events=standing,rank": violation,
         "mode=some": violation,
         "friends=yes": violation,
         "friends=true": (401, "token-invalid"),

@@ -17,9 +17,10 @@ from gateway.edge.admission.early_refusals import is_whole_request, is_write, re
 from gateway.edge.admission.shedding import ALWAYS, VISIT, Entrance, Visit, begin_visit, overload_problem
 from gateway.edge.problems import Problem, problem_response
 from gateway.ledger import queries
+from gateway.ledger.writes import GroupedWrites, QueuedAppend
 from gateway.runtime.deadline import WAITER
 from gateway.runtime.settings import Settings
-from policies.errors import LedgerOverloaded
+from policies.errors import LedgerOverloaded, LedgerUnavailable
 from tests.support.attack import honest, issued, until
 from tests.support.harness import Harness, running_harness
 from tests.support.ledger import new_submission
@@ -273,6 +274,24 @@ async def test_F21_what_waited_too_long_is_not_stored(store: Store):
         assert (await ledger.append(new_submission("late"))).is_new
 
 
+async def test_a_ledger_that_could_not_store_a_submission_is_refusing(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+):
+    """Whoever asks is told that the edge is not ready, until the next submission is stored."""
+
+    def refuse(_: object, write: QueuedAppend) -> None:
+        write.answer.set_exception(LedgerUnavailable("no disk"))
+
+    async with open_in(store) as ledger:
+        with monkeypatch.context() as broken:
+            broken.setattr(GroupedWrites, "_enqueue", refuse)
+            with pytest.raises(LedgerUnavailable):
+                await ledger.append(new_submission("run"))
+        assert ledger.is_refusing
+        assert (await ledger.append(new_submission("run"))).is_new
+        assert not ledger.is_refusing
+
+
 async def test_F21_a_full_edge_refuses_before_it_reads(harness: Harness, monkeypatch: pytest.MonkeyPatch):
     """Refused at the door: 503 with Retry-After, the connection stays, nothing is stored; then the same bytes are taken."""
     run = issued(harness)
@@ -330,6 +349,14 @@ async def test_F21_who_passes_the_door_and_never_comes_in_is_expected_no_more(ha
             await connection.send(b"POST /v1/players HTTP/1.1\r\nHost: a\r\nno field\r\n\r\n")
             assert "malformed-request" == (await connection.answer()).problem
     await until(is_nobody_expected)
+
+
+async def test_F21_a_write_that_is_refused_is_under_way_no_more(harness: Harness):
+    """Before its body is read or for what is in it: what stayed would make the edge seem full until it is restarted."""
+    paths = ("/v1/nowhere", "/v1/players")
+    refused = [await harness.post(path, {"no such": "field"}) for path in paths]
+    assert [404, 422] == [answer.status for answer in refused], [answer.raw for answer in refused]
+    assert not harness.edge.entrance._under_way
 
 
 async def test_F21_a_connection_that_was_busy_is_refused_at_the_door_again(

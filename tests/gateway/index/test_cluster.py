@@ -178,6 +178,19 @@ async def test_I02_a_transaction_that_was_refused_leaves_no_reply_to_the_next(
     await client.aclose()
 
 
+@pytest.mark.parametrize("kind", ["one", "cluster"])
+async def test_a_command_that_fails_within_a_transaction_is_not_taken_for_done(
+    request: pytest.FixtureRequest, kind: str
+):
+    """Redis runs the others, and its error is one reply among theirs: whoever asked hears of it."""
+    server: ValkeyServer | ValkeyCluster = request.getfixturevalue("valkey" if kind == "one" else "cluster")
+    client = connect(server.url, timeout_ms=5_000)
+    assert ["1", "2"] == await transact(client, "{201}", [("ECHO", 1), ("ECHO", 2)])
+    with pytest.raises(ResponseError, match="WRONGTYPE"):
+        await transact(client, "{201}", [("SET", "{201}", 1), ("ZADD", "{201}", 1, "a"), ("ECHO", 2)])
+    await client.aclose()
+
+
 async def test_a_cluster_nobody_answers_for_is_an_index_that_is_not_there():
     """No node at any of the addresses is IndexUnavailable, as with one server that is down."""
     with unserved_port() as one, unserved_port() as two:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from gateway.ledger.acts import Act
@@ -174,6 +176,16 @@ def test_who_read_an_older_account_changes_nothing(books: Books):
     assert after.version == again.version, "what is so already is no change"
 
 
+def test_the_event_of_a_change_says_what_was_granted_before(books: Books):
+    """Beside what is granted now: whoever reads the trail sees what was given and what was taken."""
+    books.do(add_account("root", EVERYTHING, ACT))
+    books.do(add_account("mara", {"tiny": "viewer"}, ACT))
+    books.do(change_account("mara", ACT, grants={"tiny": "moderator"}, players=["p1"]))
+    [[detail]] = books.rows("SELECT detail FROM events ORDER BY seq DESC LIMIT 1")
+    told = {"grants": {"tiny": "moderator"}, "players": ["p1"], "before": {"tiny": "viewer"}}
+    assert told.items() <= json.loads(detail).items()
+
+
 def test_accounts_are_listed_by_name_with_all_that_they_are_granted(books: Books):
     for name in ("noor", "mara", "lena"):
         books.do(add_account(name, {"tiny": "viewer", EVERYWHERE: name[:1]}, ACT))
@@ -181,6 +193,7 @@ def test_accounts_are_listed_by_name_with_all_that_they_are_granted(books: Books
     rest = books.do(accounts_after(first[-1].name, count=2))
     assert ["lena", "mara", "noor"] == [each.name for each in [*first, *rest]]
     assert {"tiny": "viewer", EVERYWHERE: "n"} == rest[0].grants
+    assert NOON_MS == rest[0].created_at_ms
     with pytest.raises(AccountConflict, match="another account"):
         books.do(add_account("mara", EVERYTHING, ACT))
 

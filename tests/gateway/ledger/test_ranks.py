@@ -17,7 +17,15 @@ from gateway.ledger.standings import across_boards, anchors
 from gateway.ledger.standings.across_boards import ranks_in_small_windows, ranks_of
 from gateway.ledger.standings.anchors import respace, spacing_of, tend_anchors
 from gateway.ledger.standings.noted_moves import drop_anchors
-from gateway.ledger.standings.ranks import Slice, around_of, before_of, behind_of, just_behind, page_of
+from gateway.ledger.standings.ranks import (
+    Slice,
+    anchor_rule,
+    around_of,
+    before_of,
+    behind_of,
+    just_behind,
+    page_of,
+)
 from gateway.ledger.standings.slots import put_standing, read_slot
 from gateway.ledger.transaction import Transaction
 from gateway.shared_records import RankRequest, Standing
@@ -361,3 +369,21 @@ async def test_anchors_of_another_rule_go_with_the_first_write(store: Store):
             pass
         await ledger.read(lambda tx: assert_as_sorted(tx, dense, standings))
     assert [] != await store.sql("SELECT * FROM rank_anchors")
+
+
+async def test_anchors_of_another_rule_are_set_anew_though_nothing_is_written(store: Store):
+    """The steward's next look drops them and sets others: a window that has come to rest would be counted whole for ever."""
+    sparse, dense = a_ranking(ranks=["unique"]), a_ranking(ranks=list(RankKind))
+    standings = [a_standing(f"p{number}", number // 2, number, number + 1) for number in range(12)]
+    rules = []
+    async with open_in(store) as ledger:
+        for each in standings:
+            await ledger.write(lambda tx, one=each: put(tx, sparse, one))
+        for ranking in (sparse, dense):
+            while await Anchoring(ledger, ranking).tend("alltime"):
+                pass
+            [[rule]] = await store.sql("SELECT rule FROM anchored_windows")
+            [[count]] = await store.sql("SELECT count(*) FROM rank_anchors")
+            rules.append((rule, count > 1))
+        await ledger.read(lambda tx: assert_as_sorted(tx, dense, standings))
+    assert [(anchor_rule(each), True) for each in (sparse, dense)] == rules

@@ -320,6 +320,18 @@ def test_points_are_what_sql_says_of_the_ranks(order: str, steps: list[tuple[Any
     assert [] == game.books.rows("SELECT * FROM rollup_changes")
 
 
+def test_the_event_of_points_names_the_change_of_the_board_that_gave_them():
+    """As that of every other change of a rollup does: who asks why their points have changed is led to the run."""
+    game = Game(scored_family("descending"))
+    game.play("track.a", "ada", 3, 0)
+    [own, *_] = game.turn("run-0")
+    told = {
+        game.books.rows(f"SELECT player, reason, detail FROM events WHERE seq = {change.seq}")[0]
+        for change in compare(game)
+    }
+    assert {("ada", "rolled-up", f'{{"of":"track.a","event":{own.seq}}}')} == told
+
+
 def test_a_change_during_a_comparison_is_compared_again():
     """A change is done with only under the number under which it was read."""
     game = Game(scored_family("descending"))

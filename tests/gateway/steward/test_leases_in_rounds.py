@@ -111,6 +111,19 @@ async def test_a_board_whose_lane_was_lost_has_not_failed():
     assert () == failures.now()
 
 
+async def test_duties_of_boards_without_a_policy_are_put_off_under_the_lease_of_their_lane(duty: Duty):
+    """Under none the ledger would refuse it, and with it the turn of all other boards."""
+    leases = duty.steward.leases
+    leases.is_kept = True
+    await leases.turn()
+    gone = DueDuty(BoardDuty.TOP, "gone", "", 0, 1, 1)
+    await duty.ledger.write(board_duties.noted([gone]))
+    due = board_duties.due(BoardDuty.TOP, now_ms=duty.clock(), count=1)
+    assert [gone.board] == [row.board for row in await duty.ledger.read(due)]
+    assert 0 == await duty.steward.see_to_top()
+    assert [] == await duty.ledger.read(due)
+
+
 async def test_whoever_lost_the_agenda_alone_goes_on_with_its_lanes(
     duty: Duty, monkeypatch: pytest.MonkeyPatch
 ):

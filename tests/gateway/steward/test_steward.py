@@ -385,6 +385,8 @@ async def test_a_duty_that_fails_in_a_way_nobody_foresaw_is_done_again(
     await duty.append("run-1")
     await eventually(lambda: calls > 2 and bool(duty.queued()))
     assert ("broken",) == failing()
+    await duty.steward.presence.beat()
+    assert ["broken"] == duty.steward.presence.failing(), "others read it there, and `scoregate status`"
     is_mended = True
     await eventually(lambda: failing() == ())
     running.cancel()
