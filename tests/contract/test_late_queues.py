@@ -126,3 +126,19 @@ async def test_an_answer_ends_the_time_for_which_a_deadline_is_put_off(ledger: L
         await ledger.write(_decide_all(TINY, [decision]))
         assert 1 == await keeper(ledger, after_ms or TARGET_MS).step()
     assert [(rfc3339(NOON_MS + 2 * TARGET_MS), "asked")] == await told(ledger)
+
+
+async def test_an_answer_before_a_deadline_leaves_that_where_it_is(ledger: Ledger):
+    """Nothing was put off by then: who answers fast makes no case late before its time."""
+    await wait(ledger, "asked")
+    for actor, reason, detail, after_ms in (
+        ("moderator:mia", Reason.QUESTION_ASKED, {"answer_by_ms": NOON_MS + 10 * TARGET_MS}, 0),
+        ("player", Reason.QUESTION_ANSWERED, {}, TARGET_MS // 2),
+    ):
+        decision = Decision(
+            "asked", State.HELD, actor, reason, NOON_MS + after_ms, frozenset({State.HELD}), detail=detail
+        )
+        await ledger.write(_decide_all(TINY, [decision]))
+    assert 0 == await keeper(ledger, TARGET_MS - 1).step()
+    assert 1 == await keeper(ledger, TARGET_MS).step()
+    assert [(rfc3339(NOON_MS + TARGET_MS), "asked")] == await told(ledger)

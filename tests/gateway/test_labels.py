@@ -10,6 +10,7 @@ import pytest
 
 from gateway.ledger import queries
 from gateway.ledger.ledger import Ledger
+from gateway.ledger.moderation.labels import let_stand_again
 from gateway.settlement.case_decisions import CaseRequest, DecidedCase, decide_on_case, settle_case
 from gateway.settlement.decision_records import Decision
 from gateway.settlement.label_audit import check_labels
@@ -174,6 +175,7 @@ async def test_a_decision_that_contradicts_the_last_one_overturns_it_until_it_is
     third = await decide(
         ledger, "run", "revoke", State.REVOKED, Reason.REVOKED_BY_MODERATOR, "impossible", NOON_MS + 4
     )
+    await ledger.write(lambda tx: let_stand_again(tx, first, by=second))  # it is the third by now
     assert [third, undone, None] == [label["overturned_by"] for label in await labels(store)]
     assert 3 == await check_labels(ledger)
 

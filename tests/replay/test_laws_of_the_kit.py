@@ -6,6 +6,7 @@ import base64
 import json
 import struct
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ from policies.vocabulary import Claim, Reason, SimulatorKind, VerdictKind
 from replay.confined import confinement
 from replay.divergence import divergence_of
 from replay.kit.causes import cause_of
-from replay.kit.check import CheckReport, ResultDifference, RunReport, meanings, simulations
+from replay.kit.check import Checker, CheckReport, ResultDifference, RunReport, meanings, simulations
 from replay.kit.costs import Cost, Costs, costs_of, proposed
 from replay.kit.differences import described, first_difference
 from replay.kit.engine_settings import PROGRAM_SETTINGS, SETTINGS, settings_of
@@ -310,6 +311,23 @@ def test_a_simulator_is_safe_if_every_run_of_some_was_verified_and_never_differe
 ):
     """A note is no fault, and what could not be tried is none; no run at all shows nothing."""
     assert is_safe is CheckReport(remarks, runs, None, None).is_safe
+
+
+def test_the_proposed_memory_is_enough_for_every_run(monkeypatch: pytest.MonkeyPatch):
+    """It is that of the run that needs most, whichever it is."""
+    any_: Any = SimpleNamespace(simulate=None)
+
+    def trial(_checker: Any, needed_mib: Any, *_: Any) -> Any:
+        checked = RunReport("r", GOOD, cost=Cost(1, 1, (0.0,)), memory_mib=needed_mib)
+        return SimpleNamespace(checked=checked, try_under=lambda *_: None)
+
+    monkeypatch.setattr(Checker, "_trial", trial)
+    checker = Checker(any_, lambda _: nullcontext(any_), lambda: 0.0, settings=())
+    needs: Any = [3, 5, 4]
+    report = checker.check(needs, (), memory_mib=None, margin=1.0, maximum_ticks=None)
+    assert report.costs is not None
+    assert report.budget is not None
+    assert (5, 5) == (report.costs.memory_mib, report.budget.memory_mib)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 from gateway.edge.routes import ROUTES, Caller
 from gateway.index import keys
 from gateway.index.inspection import Inspection
+from gateway.ledger.players.memberships import change_membership
 from gateway.runtime.settings import Settings
 from gateway.steward.index.check import check
 from gateway.steward.index.comparison.difference import BoardView, Kind
@@ -125,6 +126,8 @@ async def test_players_say_what_the_policy_lets_them_say(harness: Harness):
     assert "not-found" == (await declare(harness, "ada", "planet", "mars")).problem
     for wrong in ("DE", "", "a" * 33, "de:x", 7):
         assert "schema-violation" == (await declare(harness, "ada", "country", wrong)).problem
+    of_before = change_membership("vault", "ada", {"planet": "mars"})  # as the policy once had it
+    await harness.edge.ledger.write(of_before)
     shown = await harness.get("/v1/boards/vault/players/ada/memberships")
     assert {"board": "vault", "player": "ada", "segments": {"country": "de"}} == shown.body
     assert {} == (await declare(harness, "ada", "country", None)).body["segments"]
@@ -331,13 +334,12 @@ async def test_servers_have_players_join_and_boards_without_joins_refuse(harness
 async def test_whatever_players_change_about_themselves_is_limited(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ):
-    """Friends, groups and boards they join: each change is a commit, and asks the same limit first."""
+    """Friends, groups and boards they join: each change is a commit, and asks the same limits first, of player and address."""
     token = token_of(harness, "ada")
 
-    async def used_up(_who: str) -> int:
+    async def used_up(*_who: str) -> int:
         return 1000
 
-    monkeypatch.setattr(harness.edge.profile_limit, "wait_ms", used_up)
     changes = [
         (each.method, each.path.format(player="bob", segment="country", merge="m0", board="{board}"))
         for each in ROUTES
@@ -345,9 +347,12 @@ async def test_whatever_players_change_about_themselves_is_limited(
         and each.method in {"PUT", "DELETE"}
         and not {"{submission}", "{identity}"} & set(each.path.split("/"))
     ]
-    for method, path in changes:
-        board = "league" if path.endswith("join") else "vault"
-        body = {"name": "Ada"} if path.endswith("name") else {"value": "de"}
-        answer = await call(harness, method, path.format(board=board), token, body)
-        assert (429, "quota-exceeded") == (answer.status, answer.problem), path
+    for limit in (harness.edge.profile_limit, harness.edge.profile_changes):
+        with monkeypatch.context() as patched:
+            patched.setattr(limit, "wait_ms", used_up)
+            for method, path in changes:
+                board = "league" if path.endswith("join") else "vault"
+                body = {"name": "Ada"} if path.endswith("name") else {"value": "de"}
+                answer = await call(harness, method, path.format(board=board), token, body)
+                assert (429, "quota-exceeded") == (answer.status, answer.problem), path
     assert 10 == len(changes)

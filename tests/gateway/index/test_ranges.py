@@ -17,6 +17,7 @@ from gateway.index.connection import connect
 from gateway.index.generation import Generation
 from gateway.index.groups.friends import Circles, FriendList
 from gateway.index.groups.segments import SegmentBoards
+from gateway.index.ranges import RangedWindow, zset_at
 from gateway.index.windows.exact_distribution import ExactDistributions
 from gateway.index.windows.subsets import PlayerLookup
 from gateway.shared_records import Membership, Standing
@@ -238,3 +239,10 @@ async def test_a_script_is_refused_what_ranges_cannot_answer(valkey: ValkeyServe
     with pytest.raises(Exception, match="ranks are counted from the best"):
         await index.page("alltime", -3, 1)
     await client.aclose()
+
+
+def test_an_entry_at_a_border_is_in_the_range_that_begins_there():
+    """As the index's scripts place it."""
+    window = RangedWindow.of("w", ("first", "second", "third"), (5, 9))
+    placed = [zset_at(window, order) for order in (4.0, 5.0, 8.0, 9.0)]
+    assert ["first", "second", "second", "third"] == placed

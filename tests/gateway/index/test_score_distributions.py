@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from gateway.index.board_index import BoardIndex
@@ -111,8 +111,18 @@ def in_sql(
     return distribution, rows
 
 
+def all_apart(order: SortOrder) -> tuple[Ranking, list[Standing]]:
+    """A board on which everybody has another score."""
+    ranking = a_ranking(order=order.value)
+    return ranking, [
+        a_standing(f"p{at}", at, at_ms=at, seq=at + 1, ranking=ranking, stats={}) for at in range(9)
+    ]
+
+
 @REAL
 @given(board=boards(), asked=st.lists(st.integers(-5, 5), max_size=4), shards=st.sampled_from([1, 1, 3]))
+@example(board=all_apart(SortOrder.DESCENDING), asked=[], shards=3)
+@example(board=all_apart(SortOrder.ASCENDING), asked=[], shards=3)
 def test_a_distribution_is_that_of_a_plain_sort(
     valkey: ValkeyServer, board: tuple[Ranking, list[Standing]], asked: list[int], shards: int
 ):

@@ -37,6 +37,16 @@ async def test_use_is_noted_for_a_board_that_may_go_and_seldom(
     assert LIFE_MS - 60_000 < await client.pttl(keys.used("b")) <= LIFE_MS
 
 
+async def test_a_board_stays_for_its_time_from_its_last_use_on(client: Redis):
+    """One that nobody used has none."""
+    goes, now_ms = Residency(client, POLICY), 1_700_000_000_000
+    assert await goes.idle_until(now_ms=now_ms) is None
+    await goes.note_use()
+    until_ms = await goes.idle_until(now_ms=now_ms)
+    assert until_ms is not None
+    assert LIFE_MS - 60_000 < until_ms - now_ms <= LIFE_MS
+
+
 async def test_those_who_use_a_board_at_once_note_it_once_and_again_if_that_failed(
     client: Redis, monkeypatch: pytest.MonkeyPatch
 ):

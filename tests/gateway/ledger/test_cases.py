@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from gateway.ledger.judgement import cases
 from gateway.ledger.judgement.cases import background
 from gateway.ledger.judgement.promotion_impact import impact_of
 from gateway.ledger.queries import submission
@@ -97,3 +98,16 @@ def test_a_case_tells_no_rank_of_a_window_of_which_only_the_archive_is_left():
     shelf.clock.shift(1)
     shelf.settle_down()
     assert {"alltime": 3, today.name: None} == ranks_of(shelf, found)
+
+
+def test_a_case_is_shown_beside_the_newest_scores_of_its_player(monkeypatch: pytest.MonkeyPatch):
+    """As many as a case has room for, and nobody else's."""
+    monkeypatch.setattr(cases, "HISTORY", 2)
+    shelf = Shelf(a_board(windows=["alltime"]))
+    for number, player in enumerate(("ada", "ada", "bob", "ada")):
+        shelf.score(f"run{number}", player, 9 - number)
+        shelf.clock.shift(1)
+    found = shelf.do(submission("run0"))
+    assert found is not None
+    shown = shelf.do(background(shelf.board.ranking, found, now_ms=shelf.clock())).scores
+    assert ["run3", "run1"] == [each.submission_id for each in shown]
