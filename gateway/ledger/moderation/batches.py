@@ -59,7 +59,7 @@ class Batch:
     created_at_ms: int
     changed_at_ms: int
     due_at_ms: int | None
-    place: Sequence[Any] = ()
+    place: tuple[Any, ...] = ()
     looked_at: int = 0
     items: int = 0
     preview: Mapping[str, Any] = field(default_factory=dict)
@@ -140,7 +140,7 @@ _UNFINISHED = Query(
 def _batch(row: Row) -> Batch:
     values = dict(zip(batches.columns.keys(), row, strict=True))
     values |= {name: orjson.loads(values[name]) for name in _JSON}
-    values |= {"scopes": tuple(values["scopes"])}
+    values |= {name: tuple(values[name]) for name in ("scopes", "place")}
     values |= {"reason": Reason(values["reason"]), "state": BatchState(values["state"])}
     return Batch(**values)
 

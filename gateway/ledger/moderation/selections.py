@@ -144,7 +144,7 @@ class SelectedSlice(NamedTuple):
     items: Sequence[BatchItem]
     own: int
     looked_at: int
-    place: Sequence[Any] | None
+    place: tuple[Any, ...] | None
 
 
 def next_slice(selection: Selection, place: Sequence[Any]) -> Operation[SelectedSlice]:
@@ -154,7 +154,7 @@ def next_slice(selection: Selection, place: Sequence[Any]) -> Operation[Selected
         if selection.player is not None:
             after = place[0] if place else -1
             rows = await tx.rows(_OF_PLAYER, player=selection.player, after_seq=after, count=SCANNED)
-            following: Sequence[Any] | None = [_named(rows[-1])["seq"]] if len(rows) == SCANNED else None
+            following: tuple[Any, ...] | None = (_named(rows[-1])["seq"],) if len(rows) == SCANNED else None
         else:
             rows, following = await _walked(tx, selection, place)
         taken = [row for row in await _without_bans(tx, map(_named, rows)) if selection.takes(row)]
@@ -178,7 +178,7 @@ def next_slice(selection: Selection, place: Sequence[Any]) -> Operation[Selected
 
 async def _walked(
     tx: Transaction, selection: Selection, place: Sequence[Any]
-) -> tuple[list[Row], Sequence[Any] | None]:
+) -> tuple[list[Row], tuple[Any, ...] | None]:
     """Return rows of the range that a place is in, and the place behind them; None behind the last range."""
     walks = [(walk, ends) for walk in _WALKS[selection.state] for ends in selection.ranges]
     number, *after = place or (0,)
@@ -190,8 +190,8 @@ async def _walked(
         query, last=last, count=SCANNED, **{f"after_{name}": value for name, value in values.items()}
     )
     if len(rows) == SCANNED:
-        return rows, [number, *(_named(rows[-1])[name] for name in names)]
-    return rows, [number + 1] if number + 1 < len(walks) else None
+        return rows, (number, *(_named(rows[-1])[name] for name in names))
+    return rows, (number + 1,) if number + 1 < len(walks) else None
 
 
 def _before(board: str, names: Sequence[str]) -> list[Any]:
