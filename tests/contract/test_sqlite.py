@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -75,6 +76,22 @@ async def test_every_commit_is_on_the_disk_before_it_is_told(ledger: SqliteLedge
             connection.execute(f"PRAGMA {name}").fetchone() for name in ("synchronous", "journal_mode")
         ]
     assert [(2,), ("wal",)] == pragmas
+
+
+async def test_what_is_deleted_is_overwritten_whatever_is_the_default(
+    ledger: SqliteLedger, monkeypatch: pytest.MonkeyPatch
+):
+    """Debian builds SQLite so that it overwrites, others do not; what is erased may stay in no page of the file."""
+    real = sqlite3.connect
+
+    def leaving(*where: Any, **how: Any) -> sqlite3.Connection:
+        connection = real(*where, **how)
+        connection.execute("PRAGMA secure_delete=OFF")
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", leaving)
+    with closing(ledger._create()) as connection:
+        assert (1,) == connection.execute("PRAGMA secure_delete").fetchone()
 
 
 def open_files(path: Path) -> list[str]:
