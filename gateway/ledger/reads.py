@@ -2,13 +2,17 @@
 
 Each kind has limits: how many reads run at once, how many wait, how long each waits, and how long one takes.
 A read beyond them is refused with LedgerOverloaded, because an answer that comes too late helps nobody.
+
+Readers of a kind take turns, and none may have more waiting than there is room left: one alone gets half of
+the room, two get a third each, and so on (dynamic thresholds, Choudhury and Hahne 1998).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Mapping
+from contextvars import ContextVar
 from enum import Enum
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -34,6 +38,13 @@ class ReadKind(Enum):
     """Reads of the steward, the workers, the commands and the metrics."""
     COMPARISONS = "comparisons"
     """Reads that compare the index with the ledger: large ones, behind which no verdict may wait."""
+
+
+BY_READER: Final = frozenset({ReadKind.PLAYERS, ReadKind.PAGES, ReadKind.HEAVY, ReadKind.MODERATION})
+"""Kinds whose readers take turns: a stranger can cause as many of these as they like."""
+
+READER: Final[ContextVar[str]] = ContextVar("READER", default="")
+"""Who reads in this context: a hashed address, or a moderator; empty for the deployment itself."""
 
 
 class ReadLimits(NamedTuple):
@@ -70,12 +81,16 @@ def limits_with_pages(pages: int) -> Mapping[ReadKind, ReadLimits]:
 
 
 class ReadQueue:
-    """The queue of one kind of read: first come, first served. It belongs to one event loop."""
+    """The queue of one kind of read: readers take turns, and each is served as they came.
+
+    It belongs to one event loop.
+    """
 
     def __init__(self, kind: ReadKind, limits: ReadLimits) -> None:
         self.limits = limits
         self._free = limits.at_once
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+        self._count = 0
         self._kind = kind
         self._shown = READS_WAITING.labels(kind.value)
 
@@ -84,33 +99,47 @@ class ReadQueue:
         if self._free:
             self._free -= 1
             return
-        if len(self._waiting) >= self.limits.waiting:
+        reader = READER.get() if self._kind in BY_READER else ""
+        left = self.limits.waiting - self._count
+        if left <= 0:
             raise self._refusal("too many wait")
+        if reader and len(self._waiting.get(reader, ())) >= left:
+            raise self._refusal("too many of one reader wait")
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(place)
-        self._shown.set(len(self._waiting))
+        self._waiting.setdefault(reader, deque()).append(place)
+        self._note(+1)
         try:
             await asyncio.wait_for(asyncio.shield(place), self.limits.patience_s)
         except BaseException as error:
-            self._withdraw(place)
+            self._withdraw(reader, place)
             if isinstance(error, TimeoutError):
                 raise self._refusal(f"none was free for {self.limits.patience_s:g} s") from None
             raise
 
     def leave(self) -> None:
-        """Give the place to the read that has waited longest."""
+        """Give the place to the reader whose turn it is, for their read that has waited longest."""
         if not self._waiting:
             self._free += 1
             return
-        self._waiting.popleft().set_result(None)
-        self._shown.set(len(self._waiting))
+        reader, places = self._waiting.popitem(last=False)
+        places.popleft().set_result(None)
+        if places:
+            self._waiting[reader] = places  # behind the others
+        self._note(-1)
 
-    def _withdraw(self, place: asyncio.Future[None]) -> None:
+    def _withdraw(self, reader: str, place: asyncio.Future[None]) -> None:
         if place.done():  # it was given just as its wait ended
             self.leave()
             return
-        self._waiting.remove(place)
-        self._shown.set(len(self._waiting))
+        places = self._waiting[reader]
+        places.remove(place)
+        if not places:
+            del self._waiting[reader]
+        self._note(-1)
+
+    def _note(self, more: int) -> None:
+        self._count += more
+        self._shown.set(self._count)
 
     def _refusal(self, reason: str) -> LedgerOverloaded:
         READS_REFUSED.labels(self._kind.value).inc()

@@ -14,7 +14,7 @@ from sqlalchemy import text
 import gateway.edge
 from gateway.ledger import queries
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.reads import READ_LIMITS, ReadKind, ReadLimits, ReadQueue
+from gateway.ledger.reads import READ_LIMITS, READER, ReadKind, ReadLimits, ReadQueue
 from gateway.ledger.transaction import Query, Transaction
 from policies.errors import LedgerOverloaded, LedgerUnavailable
 from tests.support.metrics import metric
@@ -136,6 +136,74 @@ async def test_F01_reads_of_a_kind_go_in_the_order_in_which_they_came():
     assert {first} == done
     queue.leave()
     await second
+
+
+def queue_for(waiting: int, kind: ReadKind = ReadKind.HEAVY) -> ReadQueue:
+    return ReadQueue(kind, ReadLimits(at_once=1, waiting=waiting, patience_s=LONG_S, limit_s=LONG_S))
+
+
+async def entering(queue: ReadQueue, reader: str, order: list[str] | None = None) -> asyncio.Task[None]:
+    """A read that has come to its place in the queue, or is refused."""
+
+    async def enter() -> None:
+        READER.set(reader)
+        await queue.enter()
+        if order is not None:
+            order.append(reader)
+
+    task = asyncio.create_task(enter())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    return task
+
+
+async def test_F01_one_reader_leaves_room_for_others():
+    """Whoever has eighty connections waits in half of the room alone, and in a third beside another like that."""
+    queue = queue_for(6)
+    tasks = [await entering(queue, "many") for _ in range(8)]  # one has the place, three of seven wait
+    assert [False] * 4 + [True] * 4 == [task.done() and task.exception() is not None for task in tasks]
+    tasks += [await entering(queue, "few") for _ in range(4)]
+    assert [False, False, True, True] == [task.done() for task in tasks[8:]]
+    for task in tasks:
+        task.cancel()
+    ends = await asyncio.gather(*tasks, return_exceptions=True)
+    assert 6 == sum(isinstance(end, LedgerOverloaded) for end in ends)
+    assert (0, 0) == (len(queue._waiting), queue._count)
+
+
+async def test_F01_readers_take_turns():
+    """Who comes with one read waits for one of another's, and not for all that were there before."""
+    queue, order = queue_for(8), list[str]()
+    tasks = [
+        await entering(queue, reader, order) for reader in ("many", "many", "many", "many", "few", "few")
+    ]
+    for _ in range(5):
+        queue.leave()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    await asyncio.gather(*tasks)
+    assert ["many", "many", "few", "many", "few", "many"] == order
+
+
+@pytest.mark.parametrize("kind", [ReadKind.REQUESTS, ReadKind.DUTIES])
+async def test_F01_what_the_deployment_needs_is_nobodys_in_particular(kind: ReadKind):
+    """A submission behind a proxy, or a steward, has all of the room, whoever caused the read."""
+    queue = queue_for(2, kind)
+    tasks = [await entering(queue, "many") for _ in range(3)]
+    assert [True, False, False] == [task.done() for task in tasks]
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_F01_reads_of_nobody_known_have_all_the_room():
+    """As those of a task that is nobody's."""
+    queue = queue_for(2)
+    tasks = [await entering(queue, "") for _ in range(3)]
+    assert [True, False, False] == [task.done() for task in tasks]
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def test_F01_every_read_of_the_edge_names_its_kind():

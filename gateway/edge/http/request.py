@@ -29,6 +29,7 @@ from gateway.edge.http.validation_messages import UNKNOWN_FIELD, first_fault
 from gateway.edge.problems import Problem, ProblemType
 from gateway.index.limits.charging import LocalLimiter
 from gateway.ledger.players.token_endings import ending_of
+from gateway.ledger.reads import READER
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.runtime.telemetry import Event, logger
 from policies.limits import Rate
@@ -197,7 +198,9 @@ async def moderator_credential(request: web.Request) -> Credential:
     Raises `token-invalid`, `csrf`, and `scope-forbidden` for the token of a player.
     """
     if has_credential(request):
-        return await credential_of(request)
+        credential = await credential_of(request)
+        READER.set(f"moderator {credential.moderator.name}")  # colleagues may share an address
+        return credential
     bearer = await player_of(request)
     _note_attempt(request, bearer.subject, bearer.role.value)
     raise Problem(ProblemType.SCOPE_FORBIDDEN, "a moderator's token is needed")

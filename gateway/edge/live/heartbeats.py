@@ -14,6 +14,7 @@ from gateway.edge.live.own_events import without_own
 from gateway.index.feed.events import FeedEvent
 from gateway.index.feed.listener import FeedEnd
 from gateway.index.feed.live_feed import Subscription
+from gateway.runtime.metering import on_account
 from policies.errors import LedgerUnavailable
 from policies.loader import Board
 
@@ -49,7 +50,7 @@ async def with_heartbeats(
     clock = asyncio.get_running_loop().time
     looked_s = clock()
     leavings: list[asyncio.Future[Any]] = [leaving] if leaving else []
-    upcoming = asyncio.ensure_future(anext(feed.events, None))
+    upcoming = _next_of(feed)
     try:
         while True:
             done, _ = await asyncio.wait(
@@ -73,10 +74,15 @@ async def with_heartbeats(
                 return
             if told := await without_own(edge, board, listener, events):
                 yield told
-            upcoming = asyncio.ensure_future(anext(feed.events, None))
+            upcoming = _next_of(feed)
     finally:
         upcoming.cancel()
         await asyncio.wait([upcoming])  # a feed may be closed only while nobody reads it
+
+
+def _next_of(feed: Subscription) -> asyncio.Task[list[FeedEvent] | None]:
+    """Return the next events of a feed, which its listener pays for, None once it ends."""
+    return asyncio.create_task(on_account(anext(feed.events, None)))
 
 
 async def _end_of(edge: Edge, board: Board) -> FeedEnd | None:

@@ -25,6 +25,7 @@ from gateway.edge.live.messages import as_message, position_message
 from gateway.edge.problems import Problem, ProblemType
 from gateway.index.feed.listener import FeedEnd
 from gateway.index.feed.live_feed import Subscription
+from gateway.runtime.metering import on_account
 from policies.errors import LedgerUnavailable
 
 PROTOCOL: Final = "scoregate.v1"
@@ -101,7 +102,7 @@ async def _converse(
     request: web.Request, socket: web.WebSocketResponse, feed_request: FeedRequest, feed: Subscription
 ) -> tuple[int, str]:
     """Send events until the feed ends or the client leaves; return the code and reason to close with."""
-    sender = asyncio.create_task(_send_events(request, socket, feed_request, feed))
+    sender = asyncio.create_task(on_account(_send_events(request, socket, feed_request, feed)))
     receiver = asyncio.create_task(_receive(socket))
     try:
         await asyncio.wait([sender, receiver], return_when=asyncio.FIRST_COMPLETED)

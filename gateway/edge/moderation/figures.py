@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -34,6 +33,7 @@ from gateway.ledger.moderation.labels import DecisionLabel, LabelFilter, NewestL
 from gateway.ledger.moderation.waiting_cases import WaitingCases, waiting_cases
 from gateway.ledger.reads import ReadKind
 from gateway.runtime.clock import rfc3339
+from gateway.runtime.metering import thread_on_account
 from policies.vocabulary import LATEST_MS
 from validators.label_figures import (
     LEAST,
@@ -73,7 +73,8 @@ async def read_figures(edge: Edge, moderator: Moderator, wanted: LabelFilter) ->
         late_queues.late_queues_of(wanted.scopes, wanted.board), ReadKind.MODERATION
     )
     decided = newest._replace(labels=[label for label in newest.labels if label.known_seq is None])
-    figures = await asyncio.to_thread(figures_of, wanted, decided, age_of_queue(waiting, late, edge.clock()))
+    queue = age_of_queue(waiting, late, edge.clock())
+    figures = await thread_on_account(figures_of, wanted, decided, queue)
     return figures.model_copy(update={"checks": answers_to_checks(newest.labels, _is_shown_to(moderator))})
 
 

@@ -30,6 +30,7 @@ from gateway.edge.reads.staleness import is_behind
 from gateway.index.board_index import Entry
 from gateway.index.moves import UNMOVED, Moves
 from gateway.index.versions import Version, Versions
+from gateway.runtime.metering import on_account
 from policies.errors import IndexUnavailable
 from policies.loader import Board
 from policies.windows import FOREVER_MS
@@ -242,7 +243,8 @@ class PageCache:
     ) -> VersionedPage | RenderedPage:
         """Render the page once for all who wait for it under this version."""
         if page.rendering is None or page.rendering[0] != version:
-            task = asyncio.create_task(self._rendered(page, version, versions))
+            # The first of them pays for it.
+            task = asyncio.create_task(on_account(self._rendered(page, version, versions)))
             page.rendering = (version, task)
         # One reader that hangs up must not take the page from the others.
         return await asyncio.shield(page.rendering[1])

@@ -1,7 +1,7 @@
 """Limits what a caller's reads may cost, by buckets of CPU time for addresses, networks and players.
 
-A read costs what its route declares for Redis and the ledger, and what its handler is measured to take on the
-event loop. A caller with an empty bucket is refused before any work begins.
+A read costs what its route declares for Redis and the ledger, and what its handler is measured to take, also
+in tasks and threads of its own. A caller with an empty bucket is refused before any work begins.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from __future__ import annotations
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Callable
 from contextlib import suppress
-from types import coroutine
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
@@ -22,18 +21,15 @@ from gateway.edge.auth.moderator_credentials import token_in
 from gateway.edge.context import EDGE
 from gateway.edge.http.request import bearer_of_token, client_names
 from gateway.edge.problems import Problem, ProblemType
+from gateway.ledger.reads import READER
+from gateway.runtime.metering import METER, CostMeter, metered
 from policies.errors import LedgerUnavailable
-
-T = TypeVar("T")
 
 SAVED_S: Final = 30
 """Seconds' worth of its share that a caller may use at once."""
 
 CALLERS: Final = 65_536
 """Callers that are remembered. Beyond that, those longest away are forgotten."""
-
-CHARGED_NS: Final = 5_000_000
-"""Time after which a feed is charged again, long before it ends."""
 
 FREE: Final = frozenset({"/livez", "/readyz"})
 """Routes that only the deployment's own machines call."""
@@ -149,29 +145,6 @@ async def _note_player_asking(request: web.Request) -> None:
             request[_ASKING] = bearer.subject
 
 
-class CostMeter:
-    """Sums up CPU time on the event loop, in nanoseconds, and passes it to `charge` in microseconds.
-
-    It is CPU time because callers do not pay for a busy machine.
-    """
-
-    def __init__(self, charge: Callable[[float], None] = lambda _: None) -> None:
-        self.ns = 0
-        self._charged_ns = 0
-        self._charge = charge
-
-    def add(self, ns: int) -> None:
-        """Add time, and charge it once enough has come together."""
-        self.ns += ns
-        if self.ns - self._charged_ns >= CHARGED_NS:
-            self.settle()
-
-    def settle(self) -> None:
-        """Charge the time that is not charged yet."""
-        self._charge((self.ns - self._charged_ns) / 1000)
-        self._charged_ns = self.ns
-
-
 class DeclaredCost(NamedTuple):
     """A route, and what a read of one of its targets costs Redis and the ledger (µs)."""
 
@@ -205,6 +178,8 @@ def budgeted(path: str, handler: Handler) -> Handler:
         declared = request[DECLARED] = DeclaredCost(path, declared_us(path, request))
         budget.charge(names, declared.us, player)
         meter = CostMeter(lambda cost_us: budget.charge(names, cost_us, player))
+        METER.set(meter)  # for this request alone, as all that aiohttp's task of it has in its context
+        READER.set(names.address)
         try:
             return await metered(handler(request), meter)
         finally:
@@ -232,6 +207,8 @@ def declared_us(path: str, request: web.Request) -> int:
     for name, added in BY_QUERY_US.items():
         if name in request.query and (is_live or name not in _OF_LIVE):
             cost += added
+    if is_live and "after" not in request.query and "Last-Event-ID" in request.headers:
+        cost += BY_QUERY_US["after"]
     if path == "/v1/families/{family}/boards" and any("." in name for name in request.query):
         cost += FILTERED_US
     return cost
@@ -245,32 +222,6 @@ def _boards_read(path: str, request: web.Request) -> int:
     if path == "/v1/players/{player}/entries":
         return request.query.get("boards", "").count(",") + 1
     return 0
-
-
-@coroutine
-def metered(work: Awaitable[T], meter: CostMeter) -> Generator[Any, Any, T]:
-    """Run `work`, return its result, and add the time that it runs, but not that it waits, to `meter`."""
-    steps = work.__await__()
-    step: Callable[[], Any] = lambda: next(steps)  # noqa: E731 - the next step differs each time
-    while True:
-        begun_ns = time.thread_time_ns()
-        try:
-            awaited = step()
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
-        finally:
-            meter.add(time.thread_time_ns() - begun_ns)
-        step = yield from _answered(awaited, steps)
-
-
-def _answered(awaited: Any, steps: Generator[Any, Any, T]) -> Generator[Any, Any, Callable[[], Any]]:
-    """Wait for `awaited`, and return the step that passes its result or error on."""
-    try:
-        answer = yield awaited
-    except BaseException as error:  # noqa: BLE001 - any error, also a cancellation, belongs to the work
-        thrown = error
-        return lambda: steps.throw(thrown)
-    return lambda: steps.send(answer)
 
 
 def _used_up(wait_s: float) -> Problem:

@@ -39,6 +39,8 @@ from gateway.edge.reads.page_cache import (
 from gateway.edge.reads.read_budget import ReadBudgets
 from gateway.index.board_index import BoardIndex
 from gateway.index.versions import Version
+from gateway.ledger.reads import READER
+from gateway.runtime.metering import METER, CostMeter
 from gateway.runtime.telemetry import request_seconds
 from gateway.runtime.unexpected import FaultPlace, report
 from policies.errors import IndexUnavailable
@@ -197,12 +199,17 @@ class UsualReads:
 
     async def _answer_rendered(self, read: UsualRead, index: BoardIndex, version: Version) -> None:
         """Answer a read whose page has to be rendered anew, with all who wait for it."""
+        meter = CostMeter(lambda cost_us: self._budgets.charge(read.names, cost_us))
+        METER.set(meter)  # for this task alone, and for that of the page if it is the first to wait for it
+        READER.set(read.names.address)
         try:
             page = await self._pages.rendered_once(read.page, version, index.versions)
         except Exception:  # noqa: BLE001 - the plain way finds the same, and refuses or reports it
             self._pages.forget(read.path)  # the next one would fail twice as well
             _give_back([read])
             return
+        finally:
+            meter.settle()
         begun_ns = time.thread_time_ns()
         if isinstance(page, VersionedPage):
             self._send(read, self._page_with(read, page, _date()), 2, begun_ns)

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Final
 
 from gateway.index.feed.events import EventKind, FeedEvent
+from gateway.runtime.metering import on_account
 from gateway.runtime.telemetry import LIVE_CHANGES
 
 NEWEST_LIMIT: Final = 1024
@@ -70,7 +71,7 @@ async def coalesced(
     events: AsyncIterator[list[FeedEvent]], newest: NewestEvents
 ) -> AsyncGenerator[list[FeedEvent], None]:
     """Yield events as fast as they are taken, coalesced in `newest`."""
-    filling = asyncio.create_task(_fill(events, newest))
+    filling = asyncio.create_task(on_account(_fill(events, newest)))
     try:
         while taken := await newest.take():
             yield taken

@@ -19,12 +19,12 @@ ENTRIES = "/v1/boards/{board}/entries"
 LIVE = "/v1/boards/{board}/live"
 
 
-def cost_us(path: str, query: str = "") -> int:
-    """What a read of a route costs with a query."""
+def cost_us(path: str, query: str = "", **headers: str) -> int:
+    """What a read of a route costs with a query and headers."""
     names = {"family": "track", "board": "vault", "player": "ada", "submission": "s", "segment": "country"}
     names |= {"moderator": "mara", "invitation": "i", "digest": "0" * 64, "batch": "b", "view": "v"}
     target = path.format(**names)
-    return declared_us(path, make_mocked_request("GET", f"{target}?{query}"))
+    return declared_us(path, make_mocked_request("GET", f"{target}?{query}", headers=headers))
 
 
 def test_F08_what_makes_a_read_dear_makes_it_cost_more():
@@ -45,6 +45,9 @@ def test_F08_what_makes_a_read_dear_makes_it_cost_more():
     assert cost_us(windows) == cost_us(windows, "after=1.daily:20261120")
     for feed in (LIVE, f"{LIVE}/websocket"):
         assert cost_us(feed, "after=1-0") >= 2 * cost_us(feed) >= 20 * plain
+        again = {"Last-Event-ID": "1-0"}  # as a browser asks that comes back
+        assert cost_us(feed, "after=1-0") == cost_us(feed, **again) == cost_us(feed, "after=1-0", **again)
+    assert plain == cost_us(ENTRIES, **again)
     heavy = {
         path: cost_us(path) for path in DECLARED_US if path.endswith(("trending", "details", "distribution"))
     }

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import aiohttp
 import pytest
 
+from gateway.edge.admission.address import ClientName
+from gateway.edge.live import sse, websocket
+from gateway.edge.moderation import figures
 from gateway.edge.reads import read_budget
-from gateway.edge.reads.read_budget import CostMeter, ReadBudget, metered
+from gateway.edge.reads.page_cache import PageCache
+from gateway.edge.reads.read_budget import ReadBudget, ReadBudgets
+from gateway.index.feed.events import FeedEvent
+from gateway.index.feed.newest_events import NewestEvents, coalesced
 from gateway.index.groups import circle_memory
 from gateway.index.groups.circle_memory import CircleMemory
+from gateway.ledger.reads import BY_READER, READER, ReadKind, ReadQueue
+from gateway.runtime import metering
+from gateway.runtime.metering import METER, CostMeter, metered, on_account, thread_on_account
 from gateway.runtime.settings import Settings
 from tests.gateway.edge.test_friends import SCORES, among, bring
 from tests.support.attack import registered
@@ -159,7 +173,7 @@ async def test_F08_a_read_pays_for_what_it_took_however_short(
 
 async def test_F08_what_runs_is_charged_before_it_ends(monkeypatch: pytest.MonkeyPatch):
     """A feed that goes on for hours pays as it goes; all of it in the end, and once."""
-    monkeypatch.setattr(read_budget, "CHARGED_NS", 1_000)
+    monkeypatch.setattr(metering, "CHARGED_NS", 1_000)
     charged: list[float] = []
     meter = CostMeter(charged.append)
 
@@ -189,6 +203,165 @@ async def test_F08_only_what_runs_is_measured():
     with pytest.raises(ValueError, match="told"):
         await metered(work(), meter)
     assert 0 < meter.ns < 150_000_000
+
+
+def busy(ms: int) -> int:
+    """Take so much processor time."""
+    until_ns = time.thread_time_ns() + ms * 1_000_000
+    while time.thread_time_ns() < until_ns:
+        pass
+    return ms
+
+
+async def test_F08_work_in_tasks_and_threads_of_its_own_is_on_account():
+    """That of a task without a meter is nobody's."""
+
+    async def work() -> int:
+        await asyncio.sleep(0)
+        return busy(10)
+
+    meter = CostMeter()
+    assert 10 == await asyncio.create_task(on_account(work()))
+    METER.set(meter)
+    assert 10 == await asyncio.create_task(on_account(work()))
+    assert 10_000_000 <= meter.ns < 20_000_000
+    assert 10 == await thread_on_account(busy, 10)
+    await asyncio.sleep(0)
+    assert 20_000_000 <= meter.ns < 40_000_000
+
+
+async def test_F08_who_asks_for_the_newest_events_pays_for_reading_the_others():
+    """A task of its own reads what they come from."""
+
+    async def past() -> AsyncIterator[list[FeedEvent]]:
+        busy(10)
+        return
+        yield
+
+    meter = CostMeter()
+    METER.set(meter)
+    assert [] == [each async for each in coalesced(past(), NewestEvents())]
+    assert 10_000_000 <= meter.ns
+
+
+@pytest.fixture
+def charged_us(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What readers were charged."""
+    charges: list[float] = []
+    charge = ReadBudgets.charge
+
+    def noted(budgets: ReadBudgets, names: ClientName, cost_us: float, player: str = "") -> None:
+        charges.append(cost_us)
+        charge(budgets, names, cost_us, player)
+
+    monkeypatch.setattr(ReadBudgets, "charge", noted)
+    return charges
+
+
+@pytest.mark.parametrize("way", ["live", "live/websocket"])
+async def test_F08_who_follows_pays_for_catching_up(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, charged_us: list[float], way: str
+):
+    """Reading the past of a feed is done in tasks of its own, over each of the two ways."""
+
+    class Dear:
+        end = position = None
+
+        def __init__(self) -> None:
+            self.events = self.past()
+
+        async def past(self) -> AsyncIterator[list[FeedEvent]]:
+            await asyncio.sleep(0)
+            busy(40)
+            return
+            yield
+
+    @asynccontextmanager
+    async def opened(*_: Any) -> AsyncIterator[Dear]:
+        yield Dear()
+
+    module = websocket if way.endswith("websocket") else sse
+    monkeypatch.setattr(module, "open_feed", opened)
+    url = f"{harness.url}/v1/boards/vault/{way}"
+    async with aiohttp.ClientSession() as client:
+        if module is sse:
+            async with client.get(url) as answer:
+                await answer.read()
+        else:
+            async with client.ws_connect(url, protocols=(websocket.PROTOCOL,)) as socket:
+                await socket.receive()
+    assert 40_000 <= sum(charged_us) < 80_000
+
+
+async def test_F08_a_page_is_paid_by_the_first_who_waits_for_it(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, charged_us: list[float]
+):
+    """It is drawn in a task of its own, since others may wait for it as well."""
+    drawn = PageCache._rendered
+
+    async def dear(cache: PageCache, *what: Any) -> Any:
+        busy(20)
+        return await drawn(cache, *what)
+
+    monkeypatch.setattr(PageCache, "_rendered", dear)
+    assert 200 == (await read_from(harness, "192.0.2.1")).status
+    assert 20_000 <= sum(charged_us) < 60_000
+
+
+async def test_F08_a_listener_pays_for_what_it_is_sent(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, charged_us: list[float]
+):
+    """Over a WebSocket a task of its own writes the messages."""
+
+    async def told(*_: Any, **__: Any) -> AsyncIterator[list[FeedEvent]]:
+        yield []
+
+    @asynccontextmanager
+    async def opened(*_: Any) -> AsyncIterator[Any]:
+        yield SimpleNamespace(position="1-0", end=None)
+
+    monkeypatch.setattr(websocket, "with_heartbeats", told)
+    monkeypatch.setattr(websocket, "open_feed", opened)
+    monkeypatch.setattr(websocket, "position_message", lambda _: str(busy(40)))
+    async with aiohttp.ClientSession() as client:
+        url = f"{harness.url}/v1/boards/vault/live/websocket"
+        async with client.ws_connect(url, protocols=(websocket.PROTOCOL,)) as socket:
+            assert "40" == (await socket.receive()).data
+            await socket.receive()
+    assert 40_000 <= sum(charged_us) < 80_000
+
+
+async def test_F08_figures_are_paid_by_the_moderator_who_asks(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, charged_us: list[float]
+):
+    """They are computed in a thread, which takes processor time as well."""
+    computed = figures.figures_of
+
+    def dear(*what: Any) -> Any:
+        busy(20)
+        return computed(*what)
+
+    monkeypatch.setattr(figures, "figures_of", dear)
+    assert 200 == (await harness.get("/v1/moderation/figures", harness.moderator())).status
+    assert 20_000 <= sum(charged_us) < 80_000
+
+
+async def test_F01_the_ledger_knows_whose_read_waits(harness: Harness, monkeypatch: pytest.MonkeyPatch):
+    """A client by its address, as limits name it; a moderator by their name, since colleagues share an address."""
+    readers: set[tuple[ReadKind, str]] = set()
+    enter = ReadQueue.enter
+
+    async def noted(queue: ReadQueue) -> None:
+        readers.add((queue._kind, READER.get()))
+        await enter(queue)
+
+    monkeypatch.setattr(ReadQueue, "enter", noted)
+    await read_from(harness, "192.0.2.1", "/v1/boards/vault/details?submissions=none")
+    await read_from(harness, "192.0.2.1", "/v1/players/ada/achievements")
+    await harness.get("/v1/moderation/queue", harness.moderator(name="mara"))
+    address = harness.edge.addresses.names("127.0.0.1", ("192.0.2.1",)).address
+    by_kind = {kind: reader for kind, reader in readers if kind in BY_READER}
+    assert {address, "moderator mara"} == set(by_kind.values()), readers
 
 
 async def test_F08_windows_that_hold_nothing_build_nothing(harness: Harness):

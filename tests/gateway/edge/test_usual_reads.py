@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any, cast
@@ -15,11 +16,12 @@ from gateway.edge.connections import Connection
 from gateway.edge.reads import usual_reads
 from gateway.edge.reads.board_reader import BoardReader
 from gateway.edge.reads.page_cache import PageCache
-from gateway.edge.reads.read_budget import ReadBudget
+from gateway.edge.reads.read_budget import ReadBudget, ReadBudgets
 from gateway.edge.reads.usual_reads import UsualReads
 from gateway.edge_wiring import put_in_force
 from gateway.index import keys
 from gateway.index.versions import Versions
+from gateway.runtime import metering
 from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import Event
 from policies.errors import IndexUnavailable
@@ -185,6 +187,34 @@ async def test_a_read_shows_what_was_changed_before_it(harness: Harness, ways: C
             assert plain.headers.get("ETag") == short.headers.get("ETag")
             assert player != "p4" or ("around" in target and score is None) == (short.status == 404)
     assert 8 <= ways["answer"]
+
+
+async def test_F08_a_page_is_paid_by_who_has_it_drawn_anew(
+    harness: Harness, ways: Counter[str], monkeypatch: pytest.MonkeyPatch
+):
+    """However little it takes, since nobody else pays for the task that draws it."""
+    private, charged_us = await filled(harness, 3), list[float]()
+    await asked(harness, f"{VAULT}/entries")
+    await change(harness, private, ("p9", 2000))
+    drawn, charge = PageCache._rendered, ReadBudgets.charge
+
+    async def dear(self, *what):
+        until_ns = time.thread_time_ns() + 20_000_000
+        while time.thread_time_ns() < until_ns:
+            pass
+        return await drawn(self, *what)
+
+    def noted(self, names, cost_us, player=""):
+        charged_us.append(cost_us)
+        charge(self, names, cost_us, player)
+
+    monkeypatch.setattr(PageCache, "_rendered", dear)
+    monkeypatch.setattr(ReadBudgets, "charge", noted)
+    monkeypatch.setattr(metering, "CHARGED_NS", 10**12)
+    ways.clear()
+    assert "p9" == (await asked(harness, f"{VAULT}/entries")).body["entries"][0]["player"]
+    assert {"answer": 1} == ways
+    assert 20_000 <= sum(charged_us) < 60_000
 
 
 async def test_a_player_who_left_is_looked_for_once_for_each_read(
