@@ -62,7 +62,9 @@ async def test_the_page_of_the_readme_keeps_a_run_over_a_killed_tab(stack: str, 
     await window.unroute("**/scores")
     page = await window.new_page()
     await page.goto(f"{stack}/page/")
-    await expect(page.locator("#told")).to_have_text(re.compile(r"^(rank \d+|promoted)$"), timeout=PATIENCE_MS)
+    await expect(page.locator("#told")).to_have_text(
+        re.compile(r"^(rank \d+|promoted)$"), timeout=PATIENCE_MS
+    )
     await page.reload()
     assert 4 == await page.evaluate(KEEP_THE_LAW)
     assert "" == await page.locator("#told").inner_text()
