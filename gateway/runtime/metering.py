@@ -16,7 +16,7 @@ CHARGED_NS: Final = 5_000_000
 
 
 class CostMeter:
-    """Sums up CPU time on the event loop, in nanoseconds, and passes it to `charge` in microseconds.
+    """Sums up CPU time in nanoseconds, and passes it to `charge` in microseconds.
 
     It is CPU time because callers do not pay for a busy machine.
     """
