@@ -3,8 +3,8 @@
 Each kind has limits: how many reads run at once, how many wait, how long each waits, and how long one takes.
 A read beyond them is refused with LedgerOverloaded, because an answer that comes too late helps nobody.
 
-Readers of a kind take turns, and none may have more waiting than there is room left: one alone gets half of
-the room, two get a third each, and so on (dynamic thresholds, Choudhury and Hahne 1998).
+Readers of a kind take turns. One alone may have all of the room; once it is full, a read of another pushes
+out the newest of whoever has most waiting ("buffer stealing" of stochastic fairness queueing, McKenney 1990).
 """
 
 from __future__ import annotations
@@ -100,11 +100,8 @@ class ReadQueue:
             self._free -= 1
             return
         reader = READER.get() if self._kind in BY_READER else ""
-        left = self.limits.waiting - self._count
-        if left <= 0:
+        if self._count >= self.limits.waiting and not self._has_pushed_out_for(reader):
             raise self._refusal("too many wait")
-        if reader and len(self._waiting.get(reader, ())) >= left:
-            raise self._refusal("too many of one reader wait")
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(reader, deque()).append(place)
         self._note(+1)
@@ -127,9 +124,24 @@ class ReadQueue:
             self._waiting[reader] = places  # behind the others
         self._note(-1)
 
+    def _has_pushed_out_for(self, reader: str) -> bool:
+        """Refuse the newest read of whoever has most waiting, if that is more than the reader would have."""
+        if not reader:
+            return False
+        most = max((other for other in self._waiting if other), key=self._number_of, default="")
+        if self._number_of(most) <= self._number_of(reader) + 1:
+            return False
+        self._waiting[most].pop().set_exception(self._refusal("too many of one reader wait"))
+        self._note(-1)
+        return True
+
+    def _number_of(self, reader: str) -> int:
+        return len(self._waiting.get(reader, ()))
+
     def _withdraw(self, reader: str, place: asyncio.Future[None]) -> None:
-        if place.done():  # it was given just as its wait ended
-            self.leave()
+        if place.done():
+            if place.exception() is None:  # it was given just as its wait ended
+                self.leave()
             return
         places = self._waiting[reader]
         places.remove(place)

@@ -157,18 +157,23 @@ async def entering(queue: ReadQueue, reader: str, order: list[str] | None = None
     return task
 
 
-async def test_F01_one_reader_leaves_room_for_others():
-    """Whoever has eighty connections waits in half of the room alone, and in a third beside another like that."""
+async def test_F01_who_has_most_waiting_makes_room_for_others():
+    """One alone has all of the room; the newest reads of whoever has most are pushed out, until others have as many."""
     queue = queue_for(6)
-    tasks = [await entering(queue, "many") for _ in range(8)]  # one has the place, three of seven wait
-    assert [False] * 4 + [True] * 4 == [task.done() and task.exception() is not None for task in tasks]
+    tasks = [await entering(queue, "many") for _ in range(8)]  # one has the place, six wait
+    assert [False] * 6 + [True] == [is_refused(task) for task in tasks[1:]]
     tasks += [await entering(queue, "few") for _ in range(4)]
-    assert [False, False, True, True] == [task.done() for task in tasks[8:]]
+    assert [False, False, False, True] == [is_refused(task) for task in tasks[8:]]
+    assert [False] * 3 + [True] * 4 == [is_refused(task) for task in tasks[1:8]]
+    assert (6, 0) == (queue._count, queue._free)
     for task in tasks:
         task.cancel()
-    ends = await asyncio.gather(*tasks, return_exceptions=True)
-    assert 6 == sum(isinstance(end, LedgerOverloaded) for end in ends)
-    assert (0, 0) == (len(queue._waiting), queue._count)
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert (0, 0, 0) == (len(queue._waiting), queue._count, queue._free)
+
+
+def is_refused(task: asyncio.Task[None]) -> bool:
+    return task.done() and isinstance(task.exception(), LedgerOverloaded)
 
 
 async def test_F01_readers_take_turns():
@@ -189,18 +194,18 @@ async def test_F01_readers_take_turns():
 async def test_F01_what_the_deployment_needs_is_nobodys_in_particular(kind: ReadKind):
     """A submission behind a proxy, or a steward, has all of the room, whoever caused the read."""
     queue = queue_for(2, kind)
-    tasks = [await entering(queue, "many") for _ in range(3)]
-    assert [True, False, False] == [task.done() for task in tasks]
+    tasks = [await entering(queue, reader) for reader in ("many", "many", "many", "few")]
+    assert [False, False, False, True] == [is_refused(task) for task in tasks]
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_F01_reads_of_nobody_known_have_all_the_room():
+async def test_F01_reads_of_nobody_known_push_nobody_out_and_are_not_pushed_out():
     """As those of a task that is nobody's."""
-    queue = queue_for(2)
-    tasks = [await entering(queue, "") for _ in range(3)]
-    assert [True, False, False] == [task.done() for task in tasks]
+    queue = queue_for(4)
+    tasks = [await entering(queue, reader) for reader in ("", "", "", "", "many", "", "few")]
+    assert [False] * 5 + [True] * 2 == [is_refused(task) for task in tasks]
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
