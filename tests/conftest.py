@@ -88,6 +88,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """Before workers of xdist begin, which find it done."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as shells have it for what runs behind them
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if (
+        signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    ):  # as `nohup` has it, and so every process of the tests
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False  # it would leave the files of few and long tests to the end
     gc.set_threshold(GARBAGE_THRESHOLD)

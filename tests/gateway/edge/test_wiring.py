@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import pytest
 from aiohttp import web
+from redis.asyncio import Redis
+from redis.exceptions import TimeoutError as RedisTimeout
 
 from gateway.edge.app import build_app
 from gateway.edge.connections import ConnectionGate
@@ -22,7 +24,7 @@ from gateway.ledger.judgement.builds import BuildChange, set_build_status
 from gateway.ledger.reads import READ_LIMITS, ReadKind
 from gateway.runtime.settings import Settings
 from gateway.steward_wiring import QUEUE_TIMEOUT_S, open_steward
-from gateway.wiring import ledger_of, open_ledger
+from gateway.wiring import ledger_of, open_index, open_ledger
 from policies.replaying import BuildStatus
 from tests.support.game import BUILD
 
@@ -133,3 +135,19 @@ async def test_no_two_purposes_share_a_key(settings: Settings):
         keys = [edge.cursors._key, edge.addresses._key, edge.tokens._key.raw_value, edge.tickets.key("token")]
     assert len(keys) == len(set(keys))
     assert {32} == {len(key) for key in keys}
+
+
+async def test_a_redis_that_takes_no_leave_keeps_no_part_from_ending(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    """Closing a connection waits as long as opening one, and then raises; there is nobody left to tell."""
+    closed: list[Redis] = []
+
+    async def late(client: Redis) -> None:
+        closed.append(client)
+        raise RedisTimeout("Timed out closing connection")
+
+    monkeypatch.setattr(Redis, "aclose", late)
+    async with open_index(settings) as index:
+        pass
+    assert [index.client] == closed
