@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.edge.reads.read_budget import DECLARED_US, OWN_VIEW_US, ReadBudgets
+from gateway.edge.reads.read_budget import DECLARED_US, OWN_VIEW_US
 from gateway.ledger.standings import banned_folds
 from gateway.runtime.clock import rfc3339
 from gateway.runtime.settings import Settings
@@ -18,6 +18,7 @@ from policies.vocabulary import State
 from tests.attacks.test_bans import ban, path_of, state_of, unban
 from tests.support.attack import accept, honest, registered
 from tests.support.banning import a_ban
+from tests.support.charges import noted_charges
 from tests.support.desk import player_of, submitted
 from tests.support.families import open_tracks
 from tests.support.feeds import sse, websocket
@@ -354,14 +355,7 @@ async def test_a_shadow_banned_player_pays_for_the_view_of_their_own(
 ):
     """And nobody else for anything: a look into memory is free."""
     token, own, _, _ = await a_board(harness)
-    charged: list[float] = []
-    charge = ReadBudgets.charge
-
-    def noted(self: ReadBudgets, names: Any, cost_us: float, player: str = "") -> None:
-        charged.append(cost_us)
-        charge(self, names, cost_us, player)
-
-    monkeypatch.setattr(ReadBudgets, "charge", noted)
+    charged = noted_charges(monkeypatch)
     costs = []
     for shadow in (False, True):
         if shadow:

@@ -109,9 +109,13 @@ async def test_F01_a_read_that_fails_gives_its_place_back(store: Store):
                 await ledger.read(fail, ReadKind.HEAVY)
 
 
+def queue_for(waiting: int, kind: ReadKind = ReadKind.HEAVY) -> ReadQueue:
+    return ReadQueue(kind, ReadLimits(at_once=1, waiting=waiting, patience_s=LONG_S, limit_s=LONG_S))
+
+
 async def test_F01_who_gives_up_as_its_turn_comes_gives_it_to_the_next():
     """The place that it was just given is not lost: else each such moment would leave one connection less."""
-    queue = ReadQueue(ReadKind.HEAVY, ReadLimits(at_once=1, waiting=1, patience_s=LONG_S, limit_s=LONG_S))
+    queue = queue_for(1)
     await queue.enter()
     waiting = asyncio.create_task(queue.enter())
     await asyncio.sleep(0)
@@ -126,7 +130,7 @@ async def test_F01_who_gives_up_as_its_turn_comes_gives_it_to_the_next():
 
 async def test_F01_reads_of_a_kind_go_in_the_order_in_which_they_came():
     """Else whoever came first would wait the longest, until it is refused."""
-    queue = ReadQueue(ReadKind.HEAVY, ReadLimits(at_once=1, waiting=2, patience_s=LONG_S, limit_s=LONG_S))
+    queue = queue_for(2)
     await queue.enter()
     first, second = [asyncio.create_task(queue.enter()) for _ in range(2)]
     await asyncio.sleep(0)
@@ -136,10 +140,6 @@ async def test_F01_reads_of_a_kind_go_in_the_order_in_which_they_came():
     assert {first} == done
     queue.leave()
     await second
-
-
-def queue_for(waiting: int, kind: ReadKind = ReadKind.HEAVY) -> ReadQueue:
-    return ReadQueue(kind, ReadLimits(at_once=1, waiting=waiting, patience_s=LONG_S, limit_s=LONG_S))
 
 
 async def entering(queue: ReadQueue, reader: str, order: list[str] | None = None) -> asyncio.Task[None]:

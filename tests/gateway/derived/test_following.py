@@ -143,10 +143,8 @@ async def test_how_far_behind_a_consumer_is_can_be_seen(stage, monkeypatch: pyte
     assert [[1, 4], [0, 0], [0, 0]] == seen
 
 
-async def test_a_backlog_of_the_log_is_followed_for_some_slices_in_a_turn(
-    stage, monkeypatch: pytest.MonkeyPatch
-):
-    """A turn ends in a pause, and one after each slice would be most of the time; one for ever would hold the lease."""
+async def behind_by_four(stage, monkeypatch: pytest.MonkeyPatch):
+    """Derivations with four slices left, of which a turn has three."""
     for module in (followers, derivations_of_stewards):
         monkeypatch.setattr(module, "LOG_SLICE", 2)
     monkeypatch.setattr(derivations_of_stewards, "SLICES", 3)
@@ -154,6 +152,14 @@ async def test_a_backlog_of_the_log_is_followed_for_some_slices_in_a_turn(
     await catch_up(derivations)
     for number in range(4):
         await stage.score(f"p{number}", number)
+    return derivations
+
+
+async def test_a_backlog_of_the_log_is_followed_for_some_slices_in_a_turn(
+    stage, monkeypatch: pytest.MonkeyPatch
+):
+    """A turn ends in a pause, and one after each slice would be most of the time; one for ever would hold the lease."""
+    derivations = await behind_by_four(stage, monkeypatch)
     consumers = len(derivations.of_log)
     assert [6 * consumers, 2 * consumers, 0] == [await derivations.follow_log() for _ in range(3)]
 
@@ -162,13 +168,7 @@ async def test_a_consumer_with_a_backlog_is_not_held_up_by_those_without(
     stage, monkeypatch: pytest.MonkeyPatch
 ):
     """One that begins again has as many slices in a turn as if the others had begun again too."""
-    for module in (followers, derivations_of_stewards):
-        monkeypatch.setattr(module, "LOG_SLICE", 2)
-    monkeypatch.setattr(derivations_of_stewards, "SLICES", 3)
-    derivations = stage.derivations()
-    await catch_up(derivations)
-    for number in range(4):
-        await stage.score(f"p{number}", number)
+    derivations = await behind_by_four(stage, monkeypatch)
     _behind, *others = derivations.of_log.values()
     for each in others:
         while await each.step():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -14,12 +13,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from gateway.edge.admission.address import ClientName
 from gateway.edge.live import sse, websocket
 from gateway.edge.moderation import figures
 from gateway.edge.reads import read_budget
-from gateway.edge.reads.page_cache import PageCache
-from gateway.edge.reads.read_budget import ReadBudget, ReadBudgets
+from gateway.edge.reads.read_budget import ReadBudget
 from gateway.index.feed.events import FeedEvent
 from gateway.index.feed.newest_events import NewestEvents, coalesced
 from gateway.index.groups import circle_memory
@@ -30,6 +27,7 @@ from gateway.runtime.metering import METER, CostMeter, metered, on_account, thre
 from gateway.runtime.settings import Settings
 from tests.gateway.edge.test_friends import SCORES, among, bring
 from tests.support.attack import registered
+from tests.support.charges import busy, draw_dearly, noted_charges
 from tests.support.groups import BOARDS, fill, ranks
 from tests.support.harness import Answer, Harness, Request, free_port, running_harness
 from tests.support.policies import arcade_policy, write_policies
@@ -205,14 +203,6 @@ async def test_F08_only_what_runs_is_measured():
     assert 0 < meter.ns < 150_000_000
 
 
-def busy(ms: int) -> int:
-    """Take so much processor time."""
-    until_ns = time.thread_time_ns() + ms * 1_000_000
-    while time.thread_time_ns() < until_ns:
-        pass
-    return ms
-
-
 async def test_F08_work_in_tasks_and_threads_of_its_own_is_on_account():
     """That of a task without a meter is nobody's."""
 
@@ -247,15 +237,7 @@ async def test_F08_who_asks_for_the_newest_events_pays_for_reading_the_others():
 @pytest.fixture
 def charged_us(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """What readers were charged."""
-    charges: list[float] = []
-    charge = ReadBudgets.charge
-
-    def noted(budgets: ReadBudgets, names: ClientName, cost_us: float, player: str = "") -> None:
-        charges.append(cost_us)
-        charge(budgets, names, cost_us, player)
-
-    monkeypatch.setattr(ReadBudgets, "charge", noted)
-    return charges
+    return noted_charges(monkeypatch)
 
 
 @pytest.mark.parametrize("way", ["live", "live/websocket"])
@@ -297,13 +279,7 @@ async def test_F08_a_page_is_paid_by_the_first_who_waits_for_it(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, charged_us: list[float]
 ):
     """It is drawn in a task of its own, since others may wait for it as well."""
-    drawn = PageCache._rendered
-
-    async def dear(cache: PageCache, *what: Any) -> Any:
-        busy(20)
-        return await drawn(cache, *what)
-
-    monkeypatch.setattr(PageCache, "_rendered", dear)
+    draw_dearly(monkeypatch, 20)
     assert 200 == (await read_from(harness, "192.0.2.1")).status
     assert 20_000 <= sum(charged_us) < 60_000
 

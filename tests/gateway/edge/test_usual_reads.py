@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any, cast
@@ -16,7 +15,7 @@ from gateway.edge.connections import Connection
 from gateway.edge.reads import usual_reads
 from gateway.edge.reads.board_reader import BoardReader
 from gateway.edge.reads.page_cache import PageCache
-from gateway.edge.reads.read_budget import ReadBudget, ReadBudgets
+from gateway.edge.reads.read_budget import ReadBudget
 from gateway.edge.reads.usual_reads import UsualReads
 from gateway.edge_wiring import put_in_force
 from gateway.index import keys
@@ -30,6 +29,7 @@ from tests.gateway.edge.conftest import KINDS
 from tests.gateway.edge.test_cursors import change
 from tests.gateway.edge.test_readers import VAULT, filled
 from tests.support.attack import until
+from tests.support.charges import draw_dearly, noted_charges
 from tests.support.harness import Answer, Harness, running_harness
 from tests.support.metrics import counts
 from tests.support.policies import a_policy, write_policies
@@ -193,23 +193,11 @@ async def test_F08_a_page_is_paid_by_who_has_it_drawn_anew(
     harness: Harness, ways: Counter[str], monkeypatch: pytest.MonkeyPatch
 ):
     """However little it takes, since nobody else pays for the task that draws it."""
-    private, charged_us = await filled(harness, 3), list[float]()
+    private = await filled(harness, 3)
     await asked(harness, f"{VAULT}/entries")
     await change(harness, private, ("p9", 2000))
-    drawn, charge = PageCache._rendered, ReadBudgets.charge
-
-    async def dear(self, *what):
-        until_ns = time.thread_time_ns() + 20_000_000
-        while time.thread_time_ns() < until_ns:
-            pass
-        return await drawn(self, *what)
-
-    def noted(self, names, cost_us, player=""):
-        charged_us.append(cost_us)
-        charge(self, names, cost_us, player)
-
-    monkeypatch.setattr(PageCache, "_rendered", dear)
-    monkeypatch.setattr(ReadBudgets, "charge", noted)
+    draw_dearly(monkeypatch, 20)
+    charged_us = noted_charges(monkeypatch)
     monkeypatch.setattr(metering, "CHARGED_NS", 10**12)
     ways.clear()
     assert "p9" == (await asked(harness, f"{VAULT}/entries")).body["entries"][0]["player"]
