@@ -34,8 +34,9 @@ class CostMeter:
 
     def settle(self) -> None:
         """Charge the time that is not charged yet."""
-        self._charge((self.ns - self._charged_ns) / 1000)
-        self._charged_ns = self.ns
+        if self.ns > self._charged_ns:  # a page that somebody else has drawn took nothing
+            self._charge((self.ns - self._charged_ns) / 1000)
+            self._charged_ns = self.ns
 
 
 METER: Final[ContextVar[CostMeter | None]] = ContextVar("METER", default=None)
