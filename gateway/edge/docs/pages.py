@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
@@ -19,6 +19,7 @@ from gateway.edge.docs.first_submission import board_and_build, fill_in
 from gateway.edge.docs.home import draw_home, home_template
 from gateway.edge.docs.player_page import security_of
 from gateway.edge.docs.sections import OVERVIEW, page_paths, reference_folder
+from gateway.edge.docs.stored_page import StoredPage
 from gateway.edge.reads.read_budget import budgeted
 
 SECURITY: Final = {
@@ -45,17 +46,29 @@ _CLIENT: Final = "scoregate"
 _loading: Final = threading.Lock()
 
 
+class _Pages(NamedTuple):
+    """The overview, in which the host that was asked is filled in, and all other pages by path."""
+
+    overview: bytes
+    stored: Mapping[str, StoredPage]
+
+
 @cache
-def _load() -> Mapping[str, bytes]:
+def _load() -> _Pages:
     """Return the pages, loaded once for all edges of this process."""
-    return load_pages()
+    drawn = dict(load_pages())
+    overview = drawn.pop(OVERVIEW)
+    html = _headers(_TYPES[".html"])
+    headers = {DESCRIPTION: _headers("application/json")}
+    return _Pages(overview, {path: StoredPage(body, headers.get(path, html)) for path, body in drawn.items()})
 
 
 def add_pages(app: web.Application, edge: Edge) -> None:
     """Add the pages to the application. Files are read now; references are loaded at the first request."""
-    _serve_drawn(app, DESCRIPTION, "application/json")
-    for path in page_paths(reference_folder()):
-        _serve_drawn(app, path, _TYPES[".html"])
+    app.router.add_get(OVERVIEW, budgeted(OVERVIEW, _overview))
+    for path in (DESCRIPTION, *page_paths(reference_folder())):
+        if path != OVERVIEW:
+            app.router.add_get(path, budgeted(path, _drawn))
     for name in ("reference.css", "icon.svg"):
         _serve_file(app, f"/docs/{name}", Path(str(files("gateway.edge.docs") / "templates" / name)))
     _add_arcade(app, edge.settings.arcade_dir)
@@ -78,40 +91,35 @@ def _add_arcade(app: web.Application, folder: Path) -> None:
 async def _home(request: web.Request) -> web.Response:
     # Drawn for each request, since boards may change while the edge runs.
     await asyncio.to_thread(home_template)  # the first time it takes hundredths of a second
-    body = draw_home(request.app[EDGE])
-    return web.Response(
-        body=body, headers=SECURITY | {"Content-Type": _TYPES[".html"], "Cache-Control": "no-cache"}
-    )
+    return web.Response(body=draw_home(request.app[EDGE]), headers=_headers(_TYPES[".html"]))
 
 
 def _serve_file(app: web.Application, path: str, file: Path, security: Mapping[str, str] = SECURITY) -> None:
-    body, content_type = file.read_bytes(), _TYPES[file.suffix]
+    stored = StoredPage(file.read_bytes(), _headers(_TYPES[file.suffix], security))
 
-    async def page(_request: web.Request) -> web.Response:
-        return _page(body, content_type, security)
+    async def page(request: web.Request) -> web.Response:
+        return stored.answer(request)
 
     app.router.add_get(path, page)
 
 
-def _serve_drawn(app: web.Application, path: str, content_type: str) -> None:
-    async def page(request: web.Request) -> web.Response:
-        pages = await asyncio.to_thread(_load_once)
-        body = pages[path]
-        if path == OVERVIEW:
-            body = fill_in(body, request.host, *board_and_build(request.app[EDGE]))
-        return _page(body, content_type)
-
-    app.router.add_get(path, budgeted(path, page))
+async def _drawn(request: web.Request) -> web.Response:
+    pages = await asyncio.to_thread(_load_once)
+    return pages.stored[request.path].answer(request)
 
 
-def _page(body: bytes, content_type: str, security: Mapping[str, str] = SECURITY) -> web.Response:
-    return web.Response(
-        body=body, headers={**security, "Content-Type": content_type, "Cache-Control": "no-cache"}
-    )
+async def _overview(request: web.Request) -> web.Response:
+    pages = await asyncio.to_thread(_load_once)
+    body = fill_in(pages.overview, request.host, *board_and_build(request.app[EDGE]))
+    return web.Response(body=body, headers=_headers(_TYPES[".html"]))
 
 
-def _load_once() -> Mapping[str, bytes]:
-    """Return the drawn pages by path, waiting for a thread that is drawing them."""
+def _headers(content_type: str, security: Mapping[str, str] = SECURITY) -> dict[str, str]:
+    return {**security, "Content-Type": content_type, "Cache-Control": "no-cache"}
+
+
+def _load_once() -> _Pages:
+    """Return the pages, waiting for a thread that is loading them."""
     with _loading:
         return _load()
 
