@@ -1,11 +1,11 @@
 """Draws where the time of each hot path goes: a flame graph for each, into `docs/images/flames/`.
 
-    python -m bench.flames [submission verdict read kept] [--units 48]
+    python -m bench.flames [submission verdict read kept rebuild] [--units 48]
 
-A path of `bench.hot_paths` runs in this process, under a profile of each call of the main thread. The width
-of a box is the share of the processor time while its function was on the stack; boxes below half a percent
-are left out. What runs in compiled code is in the box of the function that called it. To watch a call costs
-something, so that functions of many small calls look wider than they are.
+A path of `bench.hot_paths`, or a rebuild, runs in this process, under a profile of each call of the main
+thread. The width of a box is the share of the processor time while its function was on the stack; boxes below
+half a percent are left out. What runs in compiled code is in the box of the function that called it. To watch
+a call costs something, so that functions of many small calls look wider than they are.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from types import FrameType
 from typing import Final, NamedTuple
 
 from bench.hot_paths import PATHS, TOGETHER, prepare, settings_of
+from bench.rebuild import rebuilding
 from gateway.runtime.telemetry import configure_logging
 from tests.support.valkey import running_valkey
 
@@ -31,6 +32,8 @@ FOLDER: Final = ROOT / "docs" / "images" / "flames"
 WIDTH, HEIGHT, LETTER = 1_200, 17, 6.4
 LEAST_SHARE: Final = 0.005
 _FONT: Final = 'font-family="monospace" font-size="11"'
+
+DRAWN: Final = {**PATHS, "rebuild": rebuilding}
 
 Stack = tuple[str, ...]
 """Functions from the outermost to the innermost."""
@@ -48,7 +51,7 @@ class Box(NamedTuple):
 def main() -> None:
     """Profile each path, and draw it."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("paths", nargs="*", default=[*PATHS])
+    parser.add_argument("paths", nargs="*", default=[*DRAWN])
     parser.add_argument("--units", type=int, default=48)
     arguments = parser.parse_args()
     FOLDER.mkdir(parents=True, exist_ok=True)
@@ -63,7 +66,7 @@ def profiled(path: str, units: int) -> Counter[Stack]:
     """Return the processor time (ns) of each stack while a path did so many units."""
 
     async def perform() -> Counter[Stack]:
-        async with PATHS[path](settings_of(Path(folder), valkey.url)) as do:
+        async with DRAWN[path](settings_of(Path(folder), valkey.url)) as do:
             await do(2 * TOGETHER)
             profile = _Profile()
             sys.setprofile(profile.note)

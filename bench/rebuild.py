@@ -21,7 +21,8 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -30,6 +31,7 @@ from hiredis import pack_command
 from redis import Redis
 from sqlalchemy import text
 
+from bench.hot_paths import TOGETHER, Perform
 from gateway.index import generation
 from gateway.index.cluster import Client
 from gateway.index.transactions import Command, transact
@@ -131,6 +133,22 @@ async def _replayed(client: Redis, rebuilder: Rebuilder) -> float:
     client.connection_pool.release(connection)
     client.close()
     return sum(placed for _, _, placed in packed) / took_s
+
+
+@asynccontextmanager
+async def rebuilding(settings: Settings) -> AsyncIterator[Perform]:
+    """Rebuild a board of `TOGETHER` pages as often as there are so many units, each of a page."""
+    write_board(settings.policies_dir, BOARD, windows=["alltime"])
+    boards = load_policies(settings)
+    async with open_ledger(settings) as ledger, open_index(settings) as index:
+        await ledger.write(_filled(0, TOGETHER * PAGE))
+
+        async def perform(units: int) -> None:
+            for _ in range(0, units, TOGETHER):
+                policy = boards[BOARD].policy
+                await Rebuilder(ledger, index.of(boards[BOARD]), policy, clock=wall_clock).rebuild()
+
+        yield perform
 
 
 def _bare(client: Redis, count: int) -> float:
