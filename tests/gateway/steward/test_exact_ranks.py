@@ -202,6 +202,20 @@ async def test_a_sketch_is_made_in_slices_and_anew_when_it_lacks_much(duty: Duty
     assert [] == await differences(duty)
 
 
+async def test_a_change_while_a_sketch_is_made_is_not_forgotten(duty: Duty):
+    """The finished sketch lacks it, and is made anew as soon as it may be, though nothing else changes."""
+    await crowd(duty)
+    assert 2 == await duty.steward.keep_tails(), "a slice of each window"
+    await duty.promote("run-0", to_state=State.REVOKED)
+    sketches, counts = Sketches(duty.index.client, "tiny", duty.board.policy.order), []
+    for _ in range(2):
+        await keep(duty)
+        made = await sketches.of("alltime")
+        counts.append(made and made.sketch.count)
+        duty.clock.shift(exact_ranks.PAUSE_MS / 1000 + 1)
+    assert [PLAYERS, PLAYERS - 1] == counts
+
+
 async def test_a_head_is_cut_when_the_policy_keeps_less(duty: Duty):
     """A smaller number takes effect by itself, some entries at a time."""
     await crowd(duty)
