@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 from structlog.testing import capture_logs
 
 from gateway.edge.auth.keyring import Keyring, load_keyring
 from gateway.edge.auth.signing import Draft, sign_hmac_sha256
 from gateway.edge.http.responses import json_response
+from gateway.edge.wire import bodies, identity_answers, identity_bodies, outcomes, own_data_answers
+from gateway.edge.wire import moderation_people as people
 from gateway.runtime.settings import Settings
 from policies.errors import SettingsError
 from tests.support.attack import (
@@ -191,6 +194,35 @@ async def test_T12_secrets_are_in_no_repr_log_or_refusal(
     for secret in (master, run.info["key"], run.token, signature):
         assert secret not in text
     assert 2 == len(shown)
+
+
+@pytest.mark.parametrize(
+    ("model", "secrets"),
+    [
+        (bodies.NewPlayer, ["device_key"]),
+        (identity_bodies.SignIn, ["credential"]),
+        (own_data_answers.NewMerge, ["token"]),
+        (people.NewLogin, ["password", "code"]),
+        (people.InvitationAccepted, ["password"]),
+        (people.NewPassword, ["password", "new"]),
+        (people.PasswordShown, ["password"]),
+        (people.SecondFactorCode, ["code"]),
+        (people.NewToken, ["password"]),
+        (outcomes.PlayerCreated, ["token", "recovery_code"]),
+        (outcomes.RunOpened, ["key"]),
+        (identity_answers.PlayerToken, ["token"]),
+        (identity_answers.SignedIn, ["token"]),
+        (identity_answers.RecoveryCode, ["recovery_code"]),
+        (people.InvitationMade, ["page"]),
+        (people.SecondFactorBegun, ["secret", "address"]),
+        (people.TokenIssued, ["text"]),
+    ],
+)
+def test_T12_no_secret_of_a_body_or_an_answer_is_in_its_repr(model: type[BaseModel], secrets: list[str]):
+    """Whatever is logged of it, or told of a failure; what is no secret is told."""
+    sent = model.model_construct(**{name: f"<{name}>" for name in model.model_fields})
+    assert [] == [name for name in secrets if f"<{name}>" in repr(sent)]
+    assert all(f"<{name}>" in repr(sent) for name in model.model_fields.keys() - {*secrets})
 
 
 def remembering_repr(shown: list[str]) -> Any:

@@ -139,7 +139,7 @@ class InvitationMade(Answer):
     """An invitation, which is shown this once: the page on which it is accepted, and when it ends."""
 
     moderator: str
-    page: str
+    page: Secret
     expires_at: str
     etag: str
 
@@ -153,8 +153,8 @@ class PasswordSet(Answer):
 class SecondFactorBegun(Answer):
     """The secret of a second factor for an app, in base32 and as an `otpauth` address, to be confirmed."""
 
-    secret: str
-    address: str
+    secret: Secret
+    address: Secret
 
 
 class SecondFactorShown(Answer):
@@ -177,7 +177,7 @@ class TokenShown(Answer):
 class TokenIssued(TokenShown):
     """A personal token with its text, which is shown this once."""
 
-    text: str
+    text: Secret
 
 
 class TokenList(Answer):
