@@ -13,6 +13,7 @@ from gateway.edge.routes import ROUTES, Caller
 from gateway.ledger import queries
 from gateway.ledger.acts import Act
 from gateway.ledger.players.token_endings import TokenEnding, end_tokens
+from policies.errors import LedgerUnavailable
 from tests.attacks.test_appeals import by, say
 from tests.attacks.test_bans import a_held_run
 from tests.attacks.test_identities import created, new_key
@@ -228,6 +229,20 @@ async def test_an_end_that_is_made_while_the_ledger_is_asked_is_not_forgotten(ha
     monkeypatch.setattr(harness.edge.ledger, "read", ends_meanwhile)
     assert not await shared.has_ended(bearers[0])
     assert await shared.has_ended(bearers[0])
+
+
+async def test_what_the_ledger_said_of_a_player_holds_while_it_cannot_be_read(harness: Harness, monkeypatch):
+    """It was asked about once, and answers no more: an ended token stays over, and an honest one good."""
+    gone, honest = [bearer_of(harness, await harness.new_player()) for _ in range(2)]
+    await harness.edge.ledger.write(end_tokens(gone.subject, Act("player:x", harness.clock())))
+    new_edge = EndedTokens(harness.edge.ledger)
+    assert [True, False] == [await new_edge.has_ended(each) for each in (gone, honest)]
+
+    async def away(*asked: Any) -> None:
+        raise LedgerUnavailable
+
+    monkeypatch.setattr(harness.edge.ledger, "read", away)
+    assert [True, False] == [await new_edge.has_ended(each) for each in (gone, honest)]
 
 
 def test_a_token_that_tells_no_generation_is_judged_by_its_second():

@@ -19,6 +19,7 @@ from gateway.runtime.settings import Settings
 from tests.gateway.edge.test_cursors import changed
 from tests.gateway.edge.test_readers import VAULT, filled
 from tests.support.harness import Harness, free_port
+from tests.support.logins import admin
 from tests.support.policies import a_family, a_policy, write_policies
 from tests.support.thorough import examples
 from tests.support.valkey import ValkeyServer
@@ -39,6 +40,7 @@ TELLING: Final = [
     "-", "true", "sparse", "50,", "1,2,1", 'W/"x", *', '"', "Bearer a.b.c", "Bearer \u00ff", "::1, 999.1.1.1", "scoregate.v1",
 ]  # fmt: skip
 ROWS: Final = [route for route in ROUTES if route.method == "GET"]
+LISTS: Final = [route.path for route in ROWS if "limit" in route.query]
 
 
 @pytest.fixture
@@ -135,3 +137,19 @@ async def test_F02_a_cursor_that_we_did_not_give_is_refused(harness: Harness):
     found = [await harness.get(f"{VAULT}/entries?limit=2&cursor={quote(each)}") for each in cursors]
     assert [(422, "schema-violation")] * len(cursors) == [(each.status, each.problem) for each in found]
     assert 200 == (await harness.get(f"{VAULT}/entries?limit=2&cursor={given_one}")).status
+
+
+async def test_a_page_of_any_list_has_one_row_at_least_and_a_hundred_at_most(harness: Harness):
+    """Both ends can be asked for, and what is beyond them is refused with the range; a file has more rows."""
+    decision = {"operation": "o-1", "action": "reject", "code": "other", "note": "n"}
+    selected = decision | {"selection": {"board": "vault"}}
+    made = await harness.post("/v1/moderation/batches", selected, admin(harness))
+    names = {"family": "track", "board": "vault", "player": "p1", "batch": made.body["batch"]}
+    for path in LISTS:
+        most, told = 1_000 if path.endswith(".csv") else 100, list[str]()
+        for limit in (0, 1, most, most + 1):
+            answer = await harness.get(f"{path.format_map(names)}?limit={limit}", admin(harness))
+            told.append(answer.body["detail"] if answer.problem else "")
+        refusal = f"limit: expected a whole number from 1 to {most}"
+        assert (path, [refusal, "", "", refusal]) == (path, told)
+    assert len(LISTS) > 10

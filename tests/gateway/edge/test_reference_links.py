@@ -42,6 +42,25 @@ def test_a_page_names_the_files_that_the_edge_does_not_serve(pages: dict[str, st
     assert "(how <small>[docs/how-to/change-a-policy.md]</small>)" in pages["/docs/policy"]
 
 
+def test_a_written_reference_has_the_title_and_the_contents_of_its_source(pages: dict[str, str]):
+    """The tab and the side of the page say what the headings in it say, without those below them."""
+    shown = 0
+    for path, page in pages.items():
+        source = ROOT / f"docs/reference/{path.removeprefix('/docs/')}.md"
+        if not source.is_file():
+            continue
+        text = re.sub(r"^```.*?^```", "", source.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+        [title] = re.findall(r"^# (.+)$", text, re.MULTILINE)
+        headings = [heading.replace("`", "") for heading in re.findall(r"^## (.+)$", text, re.MULTILINE)]
+        contents = page.partition("<strong>On this page</strong>")[2].partition("</ul>")[0]
+        links = re.findall(r'<a href="#([^"]+)">(.+?)</a>', contents)
+        assert f"<title>{title} · Scoregate</title>" in page
+        assert headings == [unescape(text) for _, text in links]
+        assert [] == [slug for slug, _ in links if f'<h2 id="{slug}">' not in page]
+        shown += 1
+    assert shown > 10
+
+
 def first_steps(page: str) -> tuple[str, str, str]:
     """The authority, the board and the body with which the page opens a run."""
     command = page.partition("/runs -H")

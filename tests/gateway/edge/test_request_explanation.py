@@ -37,6 +37,31 @@ def slug(steps: list[Step]) -> str:
     return step.lines[0].partition(" ")[0] if step else ""
 
 
+PLACES = {
+    "too long": "a request of HTTP/1.1",
+    "elsewhere": "the target",
+    "no path": "the target",
+    "no method": "the target",
+    "no board": "the board",
+    "no JSON": "the media type, the coding and the announced size of the body",
+    "coded": "the media type, the coding and the announced size of the body",
+    "too large": "the media type, the coding and the announced size of the body",
+    "unsigned": "the fields of the signature",
+    "Send both": "the fields of the signature",
+    "another signer's tag": "the signature",
+    "late": "the time of the signature",
+    "early": "the time of the signature",
+    "long": "the time of the signature",
+    "another board": "what the key may do",
+    "no player": "what the key may do",
+    "another's board": "what the key may do",
+    "the body has another digest": "the digest of the body",
+    "a field too many": "the content",
+    "twice": "the content",
+}
+"""What the edge looks at when it refuses a request."""
+
+
 async def hostile(harness: Harness) -> dict[str, bytes]:
     """Requests that are refused somewhere on their way, and two that are not."""
     private, run = await registered(harness, "eu-1", "vault"), issued(harness)
@@ -96,6 +121,13 @@ async def test_an_edge_answers_what_is_explained(harness: Harness, known: Known)
     assert 12 < len(set(answers.values()))
 
 
+async def test_a_refusal_is_told_at_what_the_edge_looked_at(harness: Harness, known: Known):
+    """And all before it has passed, so that nobody looks for the mistake of a board in a signature."""
+    sent = await hostile(harness)
+    steps = {name: failure(await explain(sent[name], known)) for name in PLACES}
+    assert PLACES == {name: step and step.title for name, step in steps.items()}
+
+
 async def test_what_to_write_is_said(harness: Harness, known: Known):
     """Each mistake of a signer is named as in development mode, below the base of the edge."""
     run = issued(harness)
@@ -126,7 +158,7 @@ async def test_without_the_deployment_it_goes_as_far_as_a_key_leads(harness: Har
     )
     assert 'tag: write "scoregate-run", as the key is one of a run' in tagged[-1].lines
     outcomes = {step.title: step.outcome for step in await explain(raw, bare)}
-    assert Outcome.UNKNOWN is outcomes["the signature"]
+    assert Outcome.UNKNOWN is outcomes["the board"] is outcomes["the signature"]
     assert Outcome.PASSED is outcomes["the digest of the body"]
     head = raw.partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
     outcomes = {step.title: step.outcome for step in await explain(head, known, has_body=False)}
