@@ -46,7 +46,7 @@ class LineChild(ChildProcess):
                 complaints = self._hear_complaints(complaints)
             if self._stdout in ready:
                 answer += self._hear_answer(limit - len(answer))
-            if self._stdin in ready and unsent:
+            if self._stdin in ready:
                 unsent = self._say(unsent)
         if unsent or answer.count(b"\n") > 1:
             raise BrokenProtocolRule(ProtocolRule.ONE_LINE)
