@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from gateway.edge.board_parts import BoardPartsCache, SharedParts
+from gateway.index.board_indexes import Index
+from gateway.index.connection import connect
+from gateway.index.limits.admission import Admission, AdmissionRequest
 from gateway.runtime.bounded_cache import BoundedCache
+from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import REGISTRY
+from gateway.wiring import ledger_of, new_board_index
+from tests.support import boards
+from tests.support.ports import unserved_port
 
 
 def sample(name: str, **labels: str) -> float:
@@ -23,3 +33,27 @@ def test_the_size_of_a_cache_and_what_it_let_go_of_are_in_the_metrics():
     cache.let_go_of_idle()
     assert 1 == sample("scoregate_cached_boards", cache="probe")
     assert 1 == sample("scoregate_cached_boards_dropped_total", cache="probe", why="idle")
+
+
+async def test_without_redis_nobody_s_limits_begin_anew_with_a_board_that_was_let_go(tmp_path: Path):
+    """Submissions, runs and refusals are counted on, however many other boards were asked for meanwhile."""
+    once = {"per_minute": 1, "burst": 1}
+    limits = {"player": once, "refused": {"player": 1}}
+    board, other = (boards.board(tmp_path / "policies", name, limits=limits) for name in ("a", "b"))
+    with unserved_port() as port:
+        nowhere = connect(f"redis://127.0.0.1:{port}/0", timeout_ms=100)
+        shared = SharedParts(ledger_of(Settings(data_dir=tmp_path)), Index(nowhere, new_board_index))
+        cache = BoardPartsCache(shared, limit=1)
+        told = []
+        for _ in range(2):
+            parts = cache.of(board)
+            answers = [
+                await parts.submission_limits.admit(AdmissionRequest("run", player, player))
+                for player in ("ada", "refused")
+            ]
+            told.append([*(each.admission for each in answers), await parts.run_limit.wait_ms("ada") > 0])
+            await parts.submission_limits.note_refusal("refused", "refused")
+            cache.of(other)
+        await nowhere.aclose()
+    admitted, limited = [Admission.ADMITTED] * 2, [Admission.PLAYER_LIMITED, Admission.ABNORMAL]
+    assert [[*admitted, False], [*limited, True]] == told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,15 @@ import pytest
 from policies.loader import Simulator
 from policies.vocabulary import Reason
 from replay.simulators import MalformedRecording, Simulation, SimulatorFault
-from replay.simulators.line_protocol import BrokenProtocolRule, ProtocolRule, answer_limit, meaning, question
+from replay.simulators.line_protocol import (
+    ANSWER_BYTES,
+    CHECKPOINT_BYTES,
+    BrokenProtocolRule,
+    ProtocolRule,
+    answer_limit,
+    meaning,
+    question,
+)
 from tests.support.programs import SEED, WORDS, request
 
 ASKED = request(Simulator("sha256:" + "a" * 64, Path("/nowhere")), words=WORDS[:100])
@@ -144,3 +153,15 @@ def test_an_honest_answer_fits_its_limit() -> None:
     stats = {f"{number:032d}": -(2**63) for number in range(16)}
     honest = line(stats=stats, checkpoints=["f" * 16] * 2, score=-(2**63))
     assert len(honest) < answer_limit(ASKED) / 8
+
+
+def test_an_answer_has_room_for_each_of_its_checkpoints_and_no_more():
+    """However many ticks a run has, a program cannot fill memory beyond what an answer to it may say."""
+    for ticks, checkpoint_ticks, checkpoints in (
+        (100, 50, 2),
+        (10**6, 10**5, 10),
+        (10**6, 0, 0),
+        (49, 50, 0),
+    ):
+        asked = replace(ASKED, ticks=ticks, checkpoint_ticks=checkpoint_ticks)
+        assert ANSWER_BYTES + checkpoints * CHECKPOINT_BYTES == answer_limit(asked)

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from gateway.catalogue import outdated_boards
+from gateway.catalogue.catalogue import Catalogue
+from gateway.catalogue.outdated_boards import OutdatedBoards
 from gateway.edge.live import heartbeats
 from gateway.edge.problems import ProblemType
 from gateway.edge.reads.rule_gate import WITHOUT_STANDINGS
@@ -17,11 +19,14 @@ from gateway.edge.routes import ROUTES
 from gateway.index.generation import generation_of
 from gateway.index.residency import ResidencyState
 from gateway.ledger.derived.folded_rules import has_other_rule, mark_all, noted_rules
+from gateway.ledger.reads import ReadKind
 from gateway.runtime.lanes import lane_of
 from gateway.runtime.settings import Settings
 from gateway.steward import rule_changes
 from gateway.steward.index.reconcile import Reconciler
+from gateway.wiring import load_policies, open_ledger
 from policies.errors import IndexUnavailable, LedgerUnavailable, RebuildRefused
+from policies.loader import Policies
 from policies.model import Policy
 from tests.gateway.edge.test_families import SCORE, Studio, opening
 from tests.support.attack import registered
@@ -304,6 +309,28 @@ async def test_a_ledger_that_is_slow_or_away_leaves_readers_with_what_was_noted(
             assert [(1, "ada", 10)] == await studio.entries("vault")
             assert 503 == (await harness.get("/v1/boards/still/entries")).status
         assert 1 == asked
+
+
+async def test_all_who_ask_at_once_are_answered_by_one_look_at_the_notes(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    """However many readers come together, the ledger is asked once in each second, and again in the next."""
+    monkeypatch.setattr(outdated_boards, "LOOK_S", 3600)
+    asked: list[object] = []
+    async with open_ledger(settings) as ledger:
+        read = ledger.read
+
+        async def counted(work: Any, kind: ReadKind) -> Any:
+            asked.append(kind)
+            return await read(work, kind)
+
+        monkeypatch.setattr(ledger, "read", counted)
+        catalogue = Catalogue(Policies(load_policies(settings)))
+        outdated = OutdatedBoards(ledger, catalogue, ReadKind.REQUESTS)
+        for looks in (1, 2, 3):
+            outdated._looked_s = float("-inf")
+            assert [False] * 9 == await asyncio.gather(*(outdated.has("vault") for _ in range(9)))
+            assert [ReadKind.REQUESTS] * looks == asked
 
 
 async def test_a_player_is_shown_final_ranks_as_they_were_under_another_rule(settings: Settings):

@@ -10,6 +10,8 @@ from unittest.mock import AsyncMock
 
 import pytest
 from redis.asyncio import Redis
+from redis.asyncio.cluster import NodesManager
+from redis.exceptions import ConnectionError as NoConnection
 from redis.exceptions import ResponseError
 
 from gateway.edge.health.probes import Probes
@@ -203,6 +205,26 @@ async def test_a_cluster_nobody_answers_for_is_an_index_that_is_not_there():
             await by_pipeline(client)
         await refuse_evicting(client)
         await client.aclose()
+
+
+async def test_commands_that_are_sent_together_wait_once_for_a_cluster_nobody_answers_for(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """All of them fail by one look for its nodes: each look takes as long as a node may take to answer."""
+    discover, looks = NodesManager.initialize, []
+
+    async def noted(*arguments: Any, **options: Any) -> None:
+        looks.append(1)
+        await discover(*arguments, **options)
+
+    monkeypatch.setattr(NodesManager, "initialize", noted)
+    with unserved_port() as port:
+        client = connect(f"redis+cluster://127.0.0.1:{port}", timeout_ms=500)
+        commands = GatheredCommands(client)
+        asked = [[Command(("GET", keys.sentinel(name)))] for name in ("tiny", "vault", "arcade")]
+        answers = await asyncio.gather(*map(commands.answers, asked), return_exceptions=True)
+        await client.aclose()
+    assert ([1], 3) == (looks, sum(isinstance(each, NoConnection) for each in answers))
 
 
 async def test_I06_one_node_that_may_evict_is_enough_to_refuse(client: Redis, cluster: ValkeyCluster):

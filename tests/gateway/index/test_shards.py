@@ -15,7 +15,7 @@ from gateway.index import keys, shards
 from gateway.index.board_index import Cut
 from gateway.index.connection import connect
 from gateway.index.groups.friends import Circles, FriendList
-from gateway.index.shards import ShardedIndex, shard_of
+from gateway.index.shards import ShardedIndex, board_index, shard_of
 from gateway.index.windows.subsets import PlayerLookup
 from gateway.shared_records import Standing
 from policies.choices import RankKind, TieBreak
@@ -54,6 +54,14 @@ def test_a_player_is_in_the_same_shard_for_ever():
     assert [3, 0, 0, 1, 4] == [shard_of(player, 5) for player in ("ada", "bob", "cy", "dot", "eve")]
     spread = [shard_of(f"p{at}", 4) for at in range(4_000)]
     assert all(900 < spread.count(shard) < 1100 for shard in range(4))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_board_has_as_many_shards_as_its_policy_says(client: Redis, count: int):
+    """From two on each is a part of its own; a board in one piece has its windows under its own name."""
+    index = board_index(client, a_ranking(shards=count))
+    names = ["b"] if count == 1 else [f"b/{number}" for number in range(count)]
+    assert names == [shard.board for shard in index.shards]
 
 
 def test_shards_are_in_slots_of_their_own(cluster: ValkeyCluster):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -119,17 +120,33 @@ async def test_assets_used_last_are_at_hand_within_a_bound(
 
 
 async def test_a_tampered_asset_is_no_asset(recordings: Recordings, tmp_path: Path):
-    """Bytes that do not have the digest, or are more than an asset may have, are never given to a simulator."""
+    """Bytes that do not have the digest, or are more than an asset may have, are given to no simulator and no reader."""
     assets = Assets(recordings)
     digest = await assets.store(b"an honest map")
     (tmp_path / "recordings" / ASSETS / kept_name(digest)).write_bytes(b"a map with a hole")
-    with pytest.raises(RecordingLost, match="altered"):
-        await assets.load(digest)
+    for read in (assets.load(digest), anext(assets.parts(digest, await assets.size_bytes(digest)))):
+        with pytest.raises(RecordingLost, match="altered"):
+            await read
     assert digest == await assets.store(b"an honest map")
     assert b"an honest map" == await assets.load(digest)
     for size in (0, ASSET_BYTES + 1):
         with pytest.raises(AssertionError):
             await assets.store(bytes(size))
+
+
+@pytest.mark.parametrize("left_bytes", [0, 5, PART_BYTES, PART_BYTES + 3])
+async def test_a_stream_of_an_asset_that_lost_its_end_ends_there(
+    recordings: Recordings, tmp_path: Path, left_bytes: int
+):
+    """What was cut off is never waited for, and what came before it is not taken for the whole."""
+    assets, content = Assets(recordings), bytes(PART_BYTES + 8)
+    digest = await assets.store(content)
+    os.truncate(tmp_path / "recordings" / ASSETS / kept_name(digest), left_bytes)
+    parts = assets.parts(digest, len(content))
+    for _ in range(left_bytes // PART_BYTES):
+        assert PART_BYTES == len(await anext(parts))
+    with pytest.raises(RecordingLost, match="altered"):
+        await anext(parts)
 
 
 async def test_what_cannot_be_an_asset_is_none(recordings: Recordings):
