@@ -9,6 +9,7 @@ from functools import partial
 from redis import Redis as BlockingRedis
 
 from gateway.deployment.time_sources import shared_clock
+from gateway.index.connection import DRIVER
 from gateway.runtime.clock import Clock
 from gateway.runtime.settings import Settings
 from gateway.steward.dispatch import RqJobs
@@ -31,7 +32,10 @@ async def open_steward(settings: Settings, *, clock: Clock | None = None) -> Asy
     ):
         catalogue = catalogue_of(settings, ledger, policies)
         queue = BlockingRedis.from_url(
-            settings.jobs_url, socket_timeout=QUEUE_TIMEOUT_S, socket_connect_timeout=QUEUE_TIMEOUT_S
+            settings.jobs_url,
+            driver_info=DRIVER,
+            socket_timeout=QUEUE_TIMEOUT_S,
+            socket_connect_timeout=QUEUE_TIMEOUT_S,
         )
         try:
             reference = (

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable
+from importlib.metadata import version
 from typing import Any, Final, cast
 
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.connection import SSLConnection, parse_url
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.driver_info import DriverInfo
 
 from gateway.index import keys
 from gateway.index.cluster import Client, Cluster, one_per_server, server_targets
@@ -18,6 +20,11 @@ from gateway.index.packing import PACKED
 from gateway.index.scripts import index_boundary
 from gateway.runtime.settings import CLUSTER_URL
 from policies.errors import IndexUnavailable, SettingsError
+
+DRIVER: Final = DriverInfo(lib_version=version("redis"))
+"""What `CLIENT LIST` tells of a connection. redis-py would look its version up on the disk for each."""
+
+DRIVER.add_upstream_driver("scoregate", version("scoregate"))
 
 BLOCK_MS = 5_000
 """Longest time that a blocking read waits for changes."""
@@ -45,7 +52,12 @@ def connect_blocking(url: str) -> Redis:
 
 
 def _client(url: str, *, timeout_s: float, connections: int, encoding_errors: str = "strict") -> Redis:
-    options: dict[str, Any] = {"decode_responses": True, "encoding_errors": encoding_errors, "protocol": 2}
+    options: dict[str, Any] = {
+        "decode_responses": True,
+        "driver_info": DRIVER,
+        "encoding_errors": encoding_errors,
+        "protocol": 2,
+    }
     if match := CLUSTER_URL.fullmatch(url):
         seeds, common = _cluster_of(match)
         cluster = Cluster(seeds, timeout_s=timeout_s, connections=connections, **common | options)

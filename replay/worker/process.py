@@ -25,6 +25,7 @@ from gateway.deployment.reference_clock import ReferenceClock
 from gateway.deployment.reload_answers import teller
 from gateway.deployment.run_files import PartFile, noted
 from gateway.deployment.time_sources import shared_clock
+from gateway.index.connection import DRIVER
 from gateway.ledger.submissions.work import PROJECT_AFTER_MS
 from gateway.runtime.failpoints import Point, reach
 from gateway.runtime.forced_exit import end_within
@@ -263,7 +264,7 @@ def trouble_with_bubblewrap(policies: Policies) -> str:
 
 def _work(settings: Settings, queue: VerificationQueue, *, burst: bool) -> None:
     """Run RQ again and again, since it gives up when Redis goes away or a job makes no sense."""
-    client = Redis.from_url(settings.jobs_url)
+    client = Redis.from_url(settings.jobs_url, driver_info=DRIVER)
     _Process.is_told_to_stop, _Process.grace_s = False, settings.shutdown_grace_s
     with suppress(StopRequested):
         while not (_work_for_a_while(client, queue, burst=burst) or _Process.is_told_to_stop):

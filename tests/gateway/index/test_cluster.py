@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from importlib.metadata import version
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import AsyncMock
@@ -324,3 +325,12 @@ async def test_B02_pipelines_and_transactions_wait_for_a_connection(client: Redi
     done = await asyncio.gather(*asked, *single)
     assert [2, 1] * count == done[: 2 * count]
     assert 2 * count == await client.hlen("lb:{201}:tiny:names")
+
+
+async def test_redis_is_told_whose_connections_they_are(client: Redis, valkey: ValkeyServer):
+    """`CLIENT LIST` shows the product and its version beside the library, on one server and on a cluster."""
+    one_server = connect(valkey.url, timeout_ms=5_000)
+    told = [await one_server.client_info(), await client.client_info(target_nodes="random")]
+    await one_server.aclose()
+    expected = (f"redis-py(scoregate_v{version('scoregate')})", version("redis"))
+    assert [expected] * 2 == [(each["lib-name"], each["lib-ver"]) for each in told]
