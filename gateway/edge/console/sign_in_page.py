@@ -141,7 +141,6 @@ async def _invitation(request: web.Request, problem: Problem | None = None) -> w
         request,
         "invitation.html",
         status=problem.kind.status if problem else 200,
-        headers=problem.headers if problem else {},
         name=name,
         token=request.match_info["token"],
         fault=_words_of(problem),

@@ -36,7 +36,6 @@ from gateway.edge.routes import Route
 _CODE: Final = re.compile(r"`([^`]+)`")
 _REFERENCE: Final = re.compile(r"#/components/schemas/(\w+)")
 _PROBLEM_ROW: Final = re.compile(r"<tr>(?=\n<td><code>([a-z-]+)</code></td>)")
-_PROBLEMS: Final = frozenset(kind.slug for kind in ProblemType)
 _TEMPLATES: Final = {"refusals": "refusals.html"}
 """The templates of shared pages that do not describe models."""
 
@@ -166,13 +165,8 @@ def _chapter(file: Path) -> Chapter:
     # Markdown needs a heading for every column; an empty one is none to a screen reader.
     html = markdown.renderer.render(tokens, markdown.options, {}).replace("<th></th>", "<td></td>")
     if file.stem == "problems":
-        html = _PROBLEM_ROW.sub(_with_anchor, html)
+        html = _PROBLEM_ROW.sub(r'<tr id="\1">', html)
     return Chapter(file.stem, title, Markup(html), tuple(headings))  # noqa: S704 - a file of the product
-
-
-def _with_anchor(row: re.Match[str]) -> str:
-    """Return the beginning of a table's row with an anchor, if the row describes a problem."""
-    return f'<tr id="{row[1]}">' if row[1] in _PROBLEMS else row[0]
 
 
 def _led(tokens: Sequence[Token]) -> Iterator[Token]:
