@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from base64 import b32decode
 from dataclasses import dataclass
+from html import unescape
 from typing import Any
 from urllib.parse import unquote, urlencode
 from xml.etree import ElementTree as ET
@@ -15,7 +16,7 @@ import segno
 from gateway.edge.auth.moderator_credentials import COOKIE, Session
 from gateway.edge.auth.moderators import Ability
 from gateway.edge.auth.second_factors import address_of
-from gateway.edge.console import trail_page
+from gateway.edge.console import player_profile, trail_page
 from gateway.edge.console.refusal_pages import SIGN_IN
 from gateway.edge.console.site import CONSOLE_PAGES, ConsolePage
 from gateway.ledger.acts import Act
@@ -319,7 +320,8 @@ async def test_M03_opening_a_case_from_the_queue_claims_it(harness: Harness):
     assert (True, True) == ("You are in this case until" in own.text, "/approve" in own.text)
     read = await ask(harness, "GET", f"/console/cases/{case}", sam)
     assert ("jo", False) == (_claimed_by(read.text), "/approve" in read.text)
-    assert form not in (await ask(harness, "GET", "/console/queue", sam)).text
+    queues = [(await ask(harness, "GET", "/console/queue", session)).text for session in (jo, sam)]
+    assert [True, False] == [form in queue for queue in queues]
     told = await ask(harness, "POST", f"/console/cases/{case}/claim", sam, **{"HX-Request": "true"})
     assert (200, "jo", False) == (told.status, _claimed_by(told.text), "<html" in told.text)
     left = await ask(harness, "POST", f"/console/cases/{case}/release", jo)
@@ -487,6 +489,28 @@ async def test_a_player_is_found_renamed_and_renamed_back_by_forms(
     assert (422, True) == (wrong.status, "there is no such reason" in wrong.text)
     viewer = await ask(harness, "GET", "/console/trail", await session_of(harness, "vic"))
     assert (200, False) == (viewer.status, "trail.csv" in viewer.text)
+
+
+async def test_the_pages_of_a_players_submissions_lead_to_the_earlier_ones(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """One after the other to the last, which leads back to the newest alone."""
+    await staff(harness, ROLES)
+    session, player = await session_of(harness, "sam"), await player_of(harness, "Ada")
+    monkeypatch.setattr(player_profile, "SUBMISSIONS", 2)
+    runs = [await submitted(harness, player, 900 + number) for number in range(5)]
+    newest = path = f"/console/players/{player}"
+    shown, ways_back = list[list[str]](), list[int]()
+    while path:
+        text = (await ask(harness, "GET", path, session)).text
+        listed = text.partition('aria-label="Table of submissions"')[2].partition("</table>")[0]
+        shown.append(re.findall(r'href="/console/cases/(\w+)"', listed))
+        ways_back.append(text.count(f'href="{newest}">Newest<'))
+        following = re.search(r'href="([^"]+)">Earlier<', text)
+        path = following and unescape(following[1])
+    newest_first = runs[::-1]
+    assert [newest_first[:2], newest_first[2:4], newest_first[4:]] == shown
+    assert [0, 1, 1] == ways_back
 
 
 async def test_M02_a_player_of_other_boards_has_no_page(harness: Harness):

@@ -242,6 +242,15 @@ async def test_a_number_of_any_size_is_refused_with_its_operation_alone(studio: 
     assert ["refused"] * 4 + ["opened"] == [result["status"] for result in results]
 
 
+async def test_an_operation_that_is_no_object_is_refused_alone(studio: Studio):
+    """Whatever a program put in its place, those beside it are done."""
+    results = await studio.done("close", 7, None, ["change"], [["action", "change"]], {}, opening("a"))
+    assert ["refused"] * 6 + ["opened"] == [result["status"] for result in results]
+    assert ["schema-violation"] * 6 == [
+        result["problem"]["type"].rpartition("/")[2] for result in results[:6]
+    ]
+
+
 async def test_bounds_may_be_a_prior_alone(studio: Studio):
     """A part of them that is not given is the family's."""
     [result] = await studio.done(opening("a", bounds={"prior": {"mean": 10, "spread": 5}}))

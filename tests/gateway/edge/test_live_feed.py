@@ -348,6 +348,16 @@ async def test_what_cannot_be_followed_is_refused(harness: Harness):
         assert refusal == (answer.status, answer.problem), query
 
 
+@pytest.mark.parametrize(
+    "path", ["/v1/boards/vault/live", "/v1/boards/vault/live/websocket", "/v1/moderation/queue/live"]
+)
+async def test_a_feed_is_not_asked_for_its_head_alone(harness: Harness, path: str):
+    """It would be held open for nothing, and have a seat; other reads have one."""
+    answer = await harness.send(Request("HEAD", path, b""))
+    assert (405, False) == (answer.status, "HEAD" in answer.headers["Allow"])
+    assert 200 == (await harness.send(Request("HEAD", "/v1/boards/vault/entries", b""))).status
+
+
 async def test_as_many_windows_and_players_as_there_may_be_are_followed(harness: Harness):
     """One more of either is refused."""
     private = await registered(harness)

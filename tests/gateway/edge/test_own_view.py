@@ -20,6 +20,7 @@ from sqlalchemy import select
 from gateway.edge.live.heartbeats import with_heartbeats
 from gateway.edge.live.own_events import without_own
 from gateway.edge.reads.board_reader import IS_AWAY, BoardReader
+from gateway.edge.reads.lacking_reader import LackingReader
 from gateway.edge.reads.own_reader import OwnReader, own_entry
 from gateway.edge.reads.own_view import reader_with
 from gateway.index.board_index import BoardIndex, Cut, Page
@@ -185,6 +186,19 @@ def test_the_banned_see_what_they_would_and_others_see_them_nowhere(
     assert seen_own == seen_twin
     everybody = [asyncio.run(everything(reader_of(game), window, kind)) for game in (banned, without)]
     assert everybody[0] == everybody[1]
+
+
+@pytest.mark.parametrize("kind", RankKind)
+@pytest.mark.parametrize("own", [3, 2, 1, 0, -1, -2, None])
+def test_a_window_that_lacks_a_player_is_that_of_a_twin_without_them(own: int | None, kind: RankKind):
+    """At its head, at its end, between two, beside equals on either side, and where the player is not in it."""
+    board = tracks("best", "descending", "first")
+    runs = [("abe", 2, 0, 0), ("bob", 1, 0, 0), ("cyd", 1, 0, 0), ("dan", -1, 0, 0), ("eve", -1, 0, 0)]
+    runs[2:2] = [] if own is None else [(OWN, own, 0, 0)]
+    whole, without = reader_of(played(board, runs)), reader_of(played(board, runs, absent=OWN))
+    lacking: Any = LackingReader(whole, OWN, board["track.a"].ranking)
+    seen_lacking, seen_without = (asyncio.run(views(each, "alltime", kind)) for each in (lacking, without))
+    assert seen_lacking == seen_without
 
 
 def test_an_own_view_reads_few_runs_and_never_more_than_its_limit(monkeypatch: pytest.MonkeyPatch):

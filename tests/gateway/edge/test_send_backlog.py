@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 import uvloop
 
+from gateway.edge import listening
 from gateway.edge.admission.send_backlog import SendBacklog, SendBuffer
 from gateway.edge.app import build_app
 from gateway.edge.connections import ConnectionGate
@@ -87,6 +88,32 @@ def test_F10_what_waits_is_bounded(settings: Settings, loop: str):
     LOOPS[loop](scenario())
 
 
+async def test_F10_what_waited_for_a_client_that_left_waits_no_more(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    """It is not counted until the time that the client had is over."""
+    gates = list[ConnectionGate]()
+
+    class Watched(ConnectionGate):
+        def __init__(self, *parts: Any) -> None:
+            super().__init__(*parts)
+            gates.append(self)
+
+    monkeypatch.setattr(listening, "ConnectionGate", Watched)
+    async with running_harness(settings.model_copy(update={"write_timeout_s": 60.0})) as harness:
+        backlog, reader = gates[0].send_backlog, Reader(harness)
+
+        async def waits() -> bool:
+            return backlog.total_bytes > 0
+
+        async def waits_no_more() -> bool:
+            return not await waits()
+
+        await until(waits)
+        reader.close()
+        await until(waits_no_more)
+
+
 class Taking:
     """A transport whose client has taken everything by now."""
 
@@ -133,6 +160,20 @@ async def test_F10_an_address_that_was_slow_is_not_remembered():
         for buffer in slow:
             end(buffer)
         assert (0, {}) == (backlog.total_bytes, dict(backlog._bytes_by_address))
+
+
+async def test_F10_the_oldest_of_an_address_makes_room_for_it_and_the_oldest_of_all_for_all():
+    """Nobody is cut off for what waits for another address, while all that may wait is not exceeded."""
+    loop, backlog, readers = asyncio.get_running_loop(), SendBacklog(800), dict[str, Full]()
+
+    def cut_off_after(name: str) -> list[str]:
+        readers[name] = Full()
+        SendBuffer(backlog, readers[name], name[0], loop)._weigh()
+        return [each for each, transport in readers.items() if transport.is_aborted]
+
+    assert [[], [], [], ["b1"]] == [cut_off_after(name) for name in ("a1", "b1", "b2", "b3")]
+    assert [["b1"]] * 5 == [cut_off_after(name) for name in ("c1", "c2", "d1", "d2", "e1")]
+    assert ["a1", "b1"] == cut_off_after("e2")
 
 
 @pytest.mark.parametrize(("proxies", "is_cut_off"), [((), True), (("127.0.0.1",), False)])

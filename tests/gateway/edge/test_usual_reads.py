@@ -431,6 +431,38 @@ async def test_a_read_is_paid_for_as_on_the_plain_way(
     assert shape(plain) == shape(short)
 
 
+async def test_reads_that_come_at_once_share_the_time_that_it_took_to_read_them(
+    harness: Harness, ways: Counter[str], monkeypatch: pytest.MonkeyPatch
+):
+    """Nobody pays for the requests of those who came with them."""
+    connections: list[Connection] = []
+    made = Connection.connection_made
+
+    def noted(self, transport):
+        made(self, transport)
+        connections.append(self)
+
+    await filled(harness, 3)
+    await asked(harness, f"{VAULT}/entries/p2")
+    monkeypatch.setattr(Connection, "connection_made", noted)
+    host, port = harness.authority.split(":")
+    clients = [await asyncio.open_connection(host, int(port)) for _ in range(3)]
+
+    async def are_here() -> bool:
+        return len(connections) == len(clients)
+
+    await until(are_here)
+    charged_us, at_ns = noted_charges(monkeypatch), itertools.count(0, 3_000)
+    with monkeypatch.context() as patched:
+        patched.setattr("time.thread_time_ns", lambda: next(at_ns))
+        for connection in connections:
+            connection.data_received(as_bytes(harness, f"{VAULT}/entries/p2"))
+        for reader, writer in clients:
+            assert b"HTTP/1.1 200 OK\r\n" == await reader.readline()
+            writer.close()
+    assert (3, [150 + 1 + 3] * 3) == (ways["answer"], charged_us)
+
+
 async def test_reads_are_counted_by_route_and_class(harness: Harness):
     """As on the plain way: a page, and that a reader has it."""
     name = 'scoregate_request_seconds_count{route="/v1/boards/{board}/entries",status="%s"}'
