@@ -192,6 +192,9 @@ TAMPERINGS = {
     "UPDATE labels SET seq = 9 WHERE seq = 4": "the decision of event 4 has no label",
     "INSERT INTO labels SELECT 9, submission_id, board, label, build, moderator, reason, code, is_cheat, findings, "
     "opened_at_ms, decided_at_ms, NULL, NULL FROM labels WHERE seq = 4": "the label of event 9 is of no moderator's event",
+    "INSERT INTO labels SELECT 5, submission_id, board, label, build, moderator, reason, code, is_cheat, findings, "
+    "opened_at_ms, decided_at_ms, NULL, NULL FROM labels WHERE seq = 4": "event 5 is of an event that leaves none",
+    "DELETE FROM submissions WHERE seq = 2": "the label of event 4 is of a submission that is not there",
 }  # fmt: skip
 
 
@@ -207,12 +210,14 @@ async def test_the_audit_names_the_first_label_that_is_not_what_its_event_says(
     for run, kind, to_state, reason, code in (
         ("one", "approve", State.PROMOTED, Reason.APPROVED, "plausible"),
         ("two", "reject", State.REJECTED, Reason.REJECTED_BY_MODERATOR, "impossible"),
+        ("one", "hold", State.HELD, Reason.HELD_BY_MODERATOR, "second-look"),
     ):
         detail = {"decision": kind, "code": code}
         asked = Decision(
             run, to_state, "moderator:mara", reason, NOON_MS + 9, frozenset(State), detail=detail
         )
         books.do(decide_on_case(BOARD, CaseRequest(asked)))
+    books.connection.execute("DROP TRIGGER submissions_no_delete")  # as who has the file can
     for page in (1, 200):
         monkeypatch.setattr("gateway.settlement.label_audit.PAGE", page)
         assert 2 == await check_labels(books)
