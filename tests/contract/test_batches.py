@@ -13,6 +13,7 @@ from gateway.ledger.ledger import Ledger
 from gateway.ledger.moderation import selections
 from gateway.ledger.moderation.batch_items import BatchItem
 from gateway.ledger.moderation.batches import BatchState, load_batch
+from gateway.ledger.moderation.claims import CLAIM_MS, Claimant, claim_case
 from gateway.runtime import failpoints
 from gateway.runtime.failpoints import Point, Unforeseen
 from gateway.settlement import batch_slices, batch_steps, batches
@@ -321,6 +322,21 @@ async def test_a_preview_names_the_podiums_that_change(
         whole = await desk.previewed(a_batch("whole", DecisionKind.REVOKE, "tiny"))
         assert [{"board": "tiny", "items": 5}] == whole.preview["boards"]
         assert 4 == whole.preview["podium_count"]
+
+
+async def test_a_preview_counts_the_cases_that_a_colleague_is_in(store: Store, board: Board):
+    """Not those that nobody is in, the moderator is in, or somebody was in before; runs that count have no case."""
+    async with open_in(store) as ledger:
+        desk = Desk(ledger, {"tiny": board})
+        runs = [("free", "ada", 1), ("own", "bob", 2), ("noors", "cyd", 3), ("left", "dan", 4)]
+        await submitted(ledger, board, runs, to_state=State.HELD)
+        await submitted(ledger, board, [("counts", "eve", 5)], to_state=State.PROMOTED)
+        for run, by, since_ms in (("own", "mia", 0), ("noors", "noor", 0), ("left", "noor", CLAIM_MS)):
+            await ledger.write(claim_case(run, Claimant(by), now_ms=NOON_MS - since_ms))
+        rejected = await desk.previewed(a_batch("rejected", DecisionKind.REJECT))
+        revoked = await desk.previewed(a_batch("revoked", DecisionKind.REVOKE))
+        assert (4, 1) == (rejected.items, rejected.preview["in_cases"])
+        assert (1, 0) == (revoked.items, revoked.preview["in_cases"])
 
 
 async def test_a_preview_of_too_many_is_refused_and_let_go(
