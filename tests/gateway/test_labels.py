@@ -21,6 +21,7 @@ from policies.errors import LedgerTampered
 from policies.fields import SortOrder
 from policies.vocabulary import Expected, Finding, Reason, Severity, State
 from tests.contract.test_learning import Nowhere
+from tests.support.banning import Bench, a_ban
 from tests.support.books import Books, board_of
 from tests.support.ledger import NOON_MS, new_submission
 from tests.support.stores import Store, on_both_ledgers, open_in
@@ -178,6 +179,27 @@ async def test_a_decision_that_contradicts_the_last_one_overturns_it_until_it_is
     await ledger.write(lambda tx: let_stand_again(tx, first, by=second))  # it is the third by now
     assert [third, undone, None] == [label["overturned_by"] for label in await labels(store)]
     assert 3 == await check_labels(ledger)
+
+
+@on_both_ledgers
+async def test_what_an_undone_decision_had_overturned_stands_again_also_under_a_ban(
+    ledger: Ledger, store: Store
+):
+    """The ban's own event, which is the newest by then, is no decision."""
+    await held(ledger, "run", NOON_MS)
+    first = await decide(
+        ledger, "run", "reject", State.REJECTED, Reason.REJECTED_BY_MODERATOR, "impossible", NOON_MS + 1
+    )
+    second = await decide(ledger, "run", "approve", State.PROMOTED, Reason.APPROVED, "plausible", NOON_MS + 2)
+    assert [first, second] == [label["seq"] for label in await labels(store)]
+    await Bench(ledger, {"tiny": BOARD}, Nowhere()).ban(a_ban("ban", "ada"), at_ms=NOON_MS + 3)
+    assert [second, None] == [label["overturned_by"] for label in await labels(store)]
+    history = await ledger.read(queries.history_of("run"))
+    undo = inverse_of("run", history, actor="moderator:mara", at_ms=NOON_MS + 4, detail={"decision": "undo"})
+    assert isinstance(undo, Decision)
+    undone = await make(ledger, undo)
+    assert [None, undone] == [label["overturned_by"] for label in await labels(store)]
+    assert 2 == await check_labels(ledger)
 
 
 TAMPERINGS = {
