@@ -223,6 +223,21 @@ def test_a_rollup_that_is_new_counts_what_was_there_before():
         assert game.expected(rollup) == game.standings(rollup)
 
 
+def test_a_rollup_of_another_rule_is_folded_anew():
+    """After a change of its policy a player's first change is added to nothing that stood by the old one."""
+    game = Game(family("best", "descending"))
+    for number, track in enumerate(TRACKS):
+        game.play(track, "ada", 2 + number, 0)
+    game.turn("run-0")
+    game.turn("run-1")
+    policy = rollup_board("count").policy.model_copy(update={"board": "all-sum"})
+    changed = dataclasses.replace(rollup_board("count"), policy=policy)
+    game.runs["run-2"] = dataclasses.replace(game.runs["run-2"], rollups=(changed,))
+    game.turn("run-2")
+    assert 3 == game.standings(changed)["alltime", "ada"][0]
+    assert game.expected(changed) == game.standings(changed)
+
+
 def test_a_rollup_takes_nothing_from_boards_with_similar_names():
     """`track` has neither `tracks.a` nor `track-2.a` nor a board of its own that is called `track`."""
     tracks = family("best", "descending")
