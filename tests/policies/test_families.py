@@ -111,6 +111,11 @@ def test_a_folder_has_boards_and_families(tmp_path: Path):
             5,
             "opening.signed_by: expected 32 bytes in base64",
         ),
+        (
+            "opened_by: players\nopening: {signed_by: ['WjPKkl6R+EyaCgmqVa/Yd4-9OqEdthEb4xqhGyVGRY8A=']}\n",
+            5,
+            "opening.signed_by: expected 32 bytes in base64",
+        ),
         ("\nopened_by: both\n", 5, "opened_by: players may only open boards whose names the policy knows"),
         (
             "opening: {per_hour: 5}\n",

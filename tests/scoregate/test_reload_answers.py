@@ -12,15 +12,21 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from gateway.catalogue.catalogue import Catalogue
 from gateway.deployment import reload_answers
 from gateway.deployment.reload_answers import (
+    CHANGED_LIMIT,
+    REFUSAL_LENGTH,
     PartReload,
     ReloadAnswer,
     ReloadOutcome,
     last_answer,
     reload_parts,
+    teller,
 )
-from gateway.deployment.run_files import FOLDER, RunningPart, noted, running_parts
+from gateway.deployment.run_files import FOLDER, PartFile, RunningPart, noted, running_parts
+from gateway.runtime.reload import Reload
+from policies.loader import Policies
 from scoregate.cli import app
 
 PART = """
@@ -119,6 +125,18 @@ def test_NR_a_part_that_does_not_answer_is_waited_for_no_longer_than_is_said(tmp
     with part_that("is_silent", tmp_path):
         [reload] = reload_parts(tmp_path, wait_s=0.2)
     assert (ReloadOutcome.SILENT, None) == (reload.outcome, reload.answer)
+
+
+def test_NR_a_part_notes_the_first_names_and_the_beginning_of_a_refusal(tmp_path: Path):
+    """In the order of the names, and not without end: each note is read by whoever asks for the state of the parts."""
+    tell = teller(PartFile("edge", tmp_path / "edge"), Catalogue(Policies({})))
+    names = [f"b{number:03}" for number in range(2 * CHANGED_LIMIT)]
+    refusal = "wrong" * REFUSAL_LENGTH
+    tell(Reload(7, None, dict.fromkeys(reversed(names), "sha256:a"), refusal))
+    answer = last_answer(RunningPart("edge", 0, 0, tmp_path / "edge"))
+    assert answer is not None
+    assert (7, tuple(names[:CHANGED_LIMIT])) == (answer.began_ns, answer.changed)
+    assert refusal[:REFUSAL_LENGTH] == answer.refusal
 
 
 def test_NR_a_part_in_another_container_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

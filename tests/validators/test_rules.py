@@ -40,7 +40,10 @@ def test_a_claim_that_all_rules_are_true_of_has_no_findings():
 
 
 def test_V01_each_broken_rule_is_found_by_its_mode():
-    """A rule's own mode goes before that of all rules; the code is its name, the policy's digest stands in it."""
+    """A rule's own mode goes before that of all rules; the code is its name, the policy's digest stands in it.
+
+    It was false (0), and had to be true (1).
+    """
     policy = a_policy(rules=RULES, validators=Modes(velocity=Mode.OFF, anomaly=Mode.OFF))
     judgement = judged(a_submission(score=5_000, stats={"kills": 4}), policy)
     assert [
@@ -50,6 +53,7 @@ def test_V01_each_broken_rule_is_found_by_its_mode():
     broken = judgement.refusal
     assert broken is not None
     assert ("rules", "sha256:p") == (broken.validator, broken.policy)
+    assert (0, Expected(at_least=1, at_most=1, unit="true")) == (broken.value, broken.expected)
 
 
 @pytest.mark.parametrize(
