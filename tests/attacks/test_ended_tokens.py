@@ -9,6 +9,8 @@ from typing import Any
 from gateway.edge.auth import ended_tokens
 from gateway.edge.auth.ended_tokens import EndedTokens
 from gateway.edge.auth.tokens import Bearer, Role
+from gateway.edge.identities import own_tokens
+from gateway.edge.moderation import tokens_of_players
 from gateway.edge.routes import ROUTES, Caller
 from gateway.ledger import queries
 from gateway.ledger.acts import Act
@@ -21,6 +23,7 @@ from tests.support.attack import registered
 from tests.support.desk import player_of
 from tests.support.every_route import request_for
 from tests.support.harness import Harness, Request
+from tests.support.logs import lines_of, logged
 
 OVER = (401, "token-invalid")
 
@@ -194,6 +197,18 @@ async def test_an_end_is_an_event_of_the_player(harness: Harness):
     trail = await harness.get(f"/v1/moderation/trail?player={player}", moderator)
     [event] = trail.body["events"]
     assert ("tokens-ended", {"generation": 1}) == (event["reason"], event["detail"])
+
+
+async def test_an_end_is_logged_with_who_made_it(harness: Harness):
+    """The player, or the moderator by name."""
+    token = await harness.new_player()
+    player, moderator = bearer_of(harness, token).subject, harness.moderator(name="mara")
+    with logged(own_tokens, tokens_of_players) as lines:
+        await ended(harness, token)
+        headers = {"Authorization": f"Bearer {moderator}"}
+        await harness.send(Request("DELETE", f"/v1/moderation/players/{player}/tokens", b"", headers))
+    logged_ends = lines_of(lines, "tokens_ended")
+    assert [(player, "player"), (player, "mara")] == [(each["player"], each["by"]) for each in logged_ends]
 
 
 async def test_each_further_end_of_one_players_tokens_is_known_too(harness: Harness):

@@ -82,7 +82,7 @@ class Visitor:
             for field in answer.headers.getall("Set-Cookie", ()):
                 for name, cookie in SimpleCookie(field).items():
                     self.cookies[name] = cookie.value
-                    if not cookie.value:
+                    if cookie["max-age"] == "0":
                         del self.cookies[name]
             return Answer(answer.status, answer.headers, await answer.read())
 
@@ -179,6 +179,7 @@ async def test_M13_no_answer_but_the_one_that_was_asked_for_logs_anybody_in(
     address = provider.logs_in(await victim.leave())
     kept = victim.cookies[ATTEMPT_COOKIE]
     assert 200 == (await victim.come_back(address)).status
+    assert [COOKIE] == list(victim.cookies)
     del victim.cookies[COOKIE]
     victim.cookies[ATTEMPT_COOKIE] = kept
     assert (401, False) == ((await victim.come_back(address)).status, victim.is_in), "a code twice"

@@ -269,6 +269,29 @@ async def test_a_platform_is_asked_about_as_many_credentials_as_are_looked_at_at
     assert {"4711"} == {each.subject for each in shown}
 
 
+async def test_as_many_calls_are_under_way_at_once_as_may_be():
+    """One more is refused at once, and the places of those that have ended are free again, also of what failed."""
+    held, begun = asyncio.Event(), asyncio.Semaphore(0)
+
+    async def answer(request: web.Request) -> web.Response:
+        begun.release()
+        await held.wait()
+        return web.Response(text=request.query["text"])
+
+    async with platform(answer) as address, asyncio.timeout(10):
+        calls = provider_documents.ProviderCalls(2)
+        for _ in range(2):
+            held.clear()
+            waiting = [asyncio.create_task(calls.read(f"{address}?text={text}")) for text in ("{}", "no")]
+            for _ in waiting:
+                await begun.acquire()
+            with pytest.raises(ProviderUnavailable, match="too many"):
+                await calls.read(f"{address}?text={{}}")
+            held.set()
+            good, bad = await asyncio.gather(*waiting, return_exceptions=True)
+            assert ({}, ProviderUnavailable) == (good, type(bad))
+
+
 async def test_a_provider_that_is_slow_or_broken_occupies_nobody(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ):

@@ -6,6 +6,7 @@ import re
 from base64 import b32decode
 from dataclasses import dataclass
 from html import unescape
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import unquote, urlencode
 from xml.etree import ElementTree as ET
@@ -16,7 +17,8 @@ import segno
 from gateway.edge.auth.moderator_credentials import COOKIE, Session
 from gateway.edge.auth.moderators import Ability
 from gateway.edge.auth.second_factors import address_of
-from gateway.edge.console import player_profile, trail_page
+from gateway.edge.console import people_page, player_profile, trail_page
+from gateway.edge.console.queue_page import QueueRow
 from gateway.edge.console.refusal_pages import SIGN_IN
 from gateway.edge.console.site import CONSOLE_PAGES, ConsolePage
 from gateway.ledger.acts import Act
@@ -491,26 +493,40 @@ async def test_a_player_is_found_renamed_and_renamed_back_by_forms(
     assert (200, False) == (viewer.status, "trail.csv" in viewer.text)
 
 
+async def pages_from(harness: Harness, session: Session, path: str) -> list[str]:
+    """A page of the console, and those that its way on leads to, one after the other."""
+    pages = [(await ask(harness, "GET", path, session)).text]
+    while following := re.search(r'href="([^"]+)">(?:Earlier|Next page)<', pages[-1]):
+        pages.append((await ask(harness, "GET", unescape(following[1]), session)).text)
+        assert len(pages) < 10
+    return pages
+
+
 async def test_the_pages_of_a_players_submissions_lead_to_the_earlier_ones(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ):
-    """One after the other to the last, which leads back to the newest alone."""
+    """One after the other to the last; each but the first leads back to the newest."""
     await staff(harness, ROLES)
     session, player = await session_of(harness, "sam"), await player_of(harness, "Ada")
     monkeypatch.setattr(player_profile, "SUBMISSIONS", 2)
-    runs = [await submitted(harness, player, 900 + number) for number in range(5)]
-    newest = path = f"/console/players/{player}"
-    shown, ways_back = list[list[str]](), list[int]()
-    while path:
-        text = (await ask(harness, "GET", path, session)).text
-        listed = text.partition('aria-label="Table of submissions"')[2].partition("</table>")[0]
-        shown.append(re.findall(r'href="/console/cases/(\w+)"', listed))
-        ways_back.append(text.count(f'href="{newest}">Newest<'))
-        following = re.search(r'href="([^"]+)">Earlier<', text)
-        path = following and unescape(following[1])
-    newest_first = runs[::-1]
-    assert [newest_first[:2], newest_first[2:4], newest_first[4:]] == shown
-    assert [0, 1, 1] == ways_back
+    newest_first = [await submitted(harness, player, 900 + number) for number in range(5)][::-1]
+    pages = await pages_from(harness, session, path := f"/console/players/{player}")
+    tables = [page.partition('"Table of submissions"')[2].partition("</table>")[0] for page in pages]
+    assert [newest_first[:2], newest_first[2:4], newest_first[4:]] == [
+        re.findall(r'href="/console/cases/(\w+)"', table) for table in tables
+    ]
+    assert [0, 1, 1] == [page.count(f'href="{path}">Newest<') for page in pages]
+
+
+async def test_the_pages_of_accounts_have_each_once(harness: Harness, monkeypatch: pytest.MonkeyPatch):
+    """By name; each but the first leads back to it."""
+    await staff(harness, ROLES | {"zoe": {}})
+    monkeypatch.setattr(people_page, "PAGE", 2)
+    pages = await pages_from(harness, await session_of(harness, "mara"), "/console/people")
+    assert [["jo", "mara"], ["sam", "vic"], ["zoe"]] == [
+        re.findall(r'<a data-item class="foreign" href="/console/people/(\w+)"', page) for page in pages
+    ]
+    assert [0, 1, 1] == [page.count('href="/console/people">First page<') for page in pages]
 
 
 async def test_M02_a_player_of_other_boards_has_no_page(harness: Harness):
@@ -708,7 +724,24 @@ async def test_a_field_that_comes_twice_is_refused(harness: Harness):
     form = [("csrf", session.csrf), ("name", "one"), ("name", "two")]
     path = f"{harness.url}/console/queue/views?board=arcade"
     async with harness.session.post(path, data=form, headers=headers, allow_redirects=False) as answer:
-        assert (422, True) == (answer.status, "given more than once" in await answer.text())
+        assert (422, True) == (answer.status, ">A field is given more than once" in await answer.text())
+
+
+async def test_of_an_address_that_is_refused_the_field_is_named(harness: Harness):
+    """Nobody filled it in, so there is no form that would show which one is meant."""
+    await staff(harness, ROLES)
+    page = await ask(harness, "GET", "/console/players?name=a&cursor=x", await session_of(harness, "vic"))
+    assert (422, True) == (page.status, ">cursor: expected the `next` of a page" in page.text)
+
+
+@pytest.mark.parametrize(
+    ("harm", "words"),
+    [(None, "unknown"), (0, "low"), (3, "low"), (4, "medium"), (9, "medium"), (10, "high"), (16, "high")],
+)
+def test_the_harm_that_a_case_could_do_is_told_in_words(harm: int | None, words: str):
+    """Of the most, a quarter is not little any more, and three fifths are much."""
+    case: Any = SimpleNamespace(harm=harm)
+    assert words == QueueRow(case, "Ada", "Arcade", 0, is_claimed_by_opening=False).harm
 
 
 async def test_an_invitation_does_not_spare_anybody_the_code_that_logins_take(harness: Harness):

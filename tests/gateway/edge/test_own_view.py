@@ -260,10 +260,11 @@ def test_a_feed_asks_whether_its_listener_is_banned_before_it_tells_that_they_ar
     asyncio.run(game.bench.ban(a_ban("one", OWN, is_shadow=True)))
     edge: Any = SimpleNamespace(banned=BannedPlayers(game))  # type: ignore[arg-type]
     gone = StandingChange("1-0", 1, "alltime", OWN, "Ada", "run0", None, RankedPlace(-1, OWN, 1), None, 1)
-    events = [FeedEvent(EventKind.STANDING, "1-0", gone), FeedEvent(EventKind.BEGIN, "0-0")]
+    fell = FeedEvent(EventKind.RANK, "1-0", player=OWN, rank=None, was_rank=1)
+    events = [FeedEvent(EventKind.STANDING, "1-0", gone), fell, FeedEvent(EventKind.BEGIN, "0-0")]
     board = game.tracks["track.a"]
     told = {who: asyncio.run(without_own(edge, board, who, events)) for who in ("", "bob", OWN)}
-    assert {"": events, "bob": events, OWN: events[1:]} == told
+    assert {"": events, "bob": events, OWN: events[2:]} == told
 
     async def batches(who: str) -> list[list[FeedEvent]]:
         async def each() -> AsyncIterator[list[FeedEvent]]:
@@ -274,7 +275,9 @@ def test_a_feed_asks_whether_its_listener_is_banned_before_it_tells_that_they_ar
         return [batch async for batch in with_heartbeats(edge, board, feed, listener=who)]
 
     # Not even a heartbeat, which comes only where nothing happened for a while.
-    assert [[events[1:]], [events[:1], events[1:]]] == [asyncio.run(batches(who)) for who in (OWN, "bob")]
+    assert [[events[2:]], [[event] for event in events]] == [
+        asyncio.run(batches(who)) for who in (OWN, "bob")
+    ]
 
 
 ROLLUP_RUNS = st.lists(

@@ -9,6 +9,7 @@ from gateway.edge.console.expected_ranges import range_figure
 from gateway.edge.console.refusal_pages import own_path
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire.outcomes import ExpectedShown
+from gateway.runtime.clock import parse_rfc3339
 
 
 @pytest.mark.parametrize(
@@ -27,6 +28,21 @@ from gateway.edge.wire.outcomes import ExpectedShown
 def test_a_number_is_written_for_people(value: float | None, decimals: int, shown: str):
     """Thousands are set apart, scores have their board's decimals, and measurements no more than tell something."""
     assert shown == wording.number(value, decimals)
+
+
+@pytest.mark.parametrize(
+    ("moment", "told"),
+    [
+        ("2026-11-23T11:59:58.500Z", "1.5 s"),
+        ("2026-11-23T11:58:00Z", "2 min"),
+        ("2026-11-23T12:00:01Z", "0.0 s"),
+        ("no moment", ""),
+    ],
+)
+def test_how_long_ago_a_moment_was_is_told(moment: str, told: str):
+    """One that an edge with another clock wrote is not to come; what is no moment is not told."""
+    now_ms = parse_rfc3339("2026-11-23T12:00:00Z")
+    assert told == wording.since(moment, now_ms).replace("\u202f", " ")
 
 
 def test_a_window_is_named_in_words():
