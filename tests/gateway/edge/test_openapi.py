@@ -193,6 +193,13 @@ def test_an_operation_says_what_it_takes_and_gives():
         assert {"400", "417", "421", "431", "500"} | common <= operation["responses"].keys()
 
 
+def test_a_precondition_is_told_of_every_route_that_refuses_who_sends_none():
+    """And of no other: who generates a client from the document would not get it to send one."""
+    required = [route.path for route in ROUTES if ProblemType.PRECONDITION_REQUIRED in route.problems]
+    assert required == [route.path for route in ROUTES if route.is_conditional]
+    assert len(required) > 8
+
+
 def test_where_a_list_goes_on_is_said_by_the_field_that_its_pages_have():
     """`after` takes the `next` of a page."""
     lists = [route for route in ROUTES if "after" in route.query and route.answer]

@@ -83,6 +83,7 @@ async def test_T07_each_operation_is_done_or_refused_by_itself(harness: Harness)
     expected += ["operator-mismatch", "idempotency-mismatch", "done", "schema-violation"]
     assert expected == told(answer)
     assert 7 == answer.body["refused"]
+    assert not [each for each in answer.body["results"] if each["is_replay"]]
     assert [("bob", 90), ("ada", 70)] == await standing(harness, "vault")
     assert 2 == await rows(harness)
 
