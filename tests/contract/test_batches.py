@@ -542,6 +542,36 @@ async def test_what_a_command_puts_into_a_batch_is_all_that_it_decides_on(store:
         assert {("verified",)} == set(await store.sql("SELECT reason FROM submissions"))
 
 
+@pytest.mark.parametrize("goes", ["before it", "before its reversal"])
+async def test_what_a_batch_left_is_not_left_again_for_want_of_a_policy(
+    store: Store, board: Board, goes: str
+):
+    """The reason for which it was left stays; what waits, or has to be reversed, is left for the board that is gone."""
+    async with open_in(store) as ledger:
+        known = {"tiny": board}
+        desk = Desk(ledger, known)
+        await submitted(ledger, board, [("a", "ada", 3), ("b", "bob", 2)], to_state=State.PROMOTED)
+        rows = await store.sql(
+            "SELECT s.submission_id, s.seq, max(e.seq) FROM submissions s "
+            "JOIN events e ON e.submission_id = s.submission_id GROUP BY 1, 2 ORDER BY 2"
+        )
+        a, b = (BatchItem("tiny", seq, name, "ada", newest) for name, seq, newest in rows)
+        new = batches.filling(("tiny",), Reason.KEY_COMPROMISED, {}, {"key": "eu-1"}, now_ms=NOON_MS)
+        await ledger.write(begin(new))
+        left = b._replace(outcome="barred", why="refused")
+        await ledger.write(batches.put_items(new.batch_id, [a, left], now_ms=NOON_MS))
+        await ledger.write(batches.end_filling(new.batch_id, now_ms=NOON_MS))
+        batch = await desk.settled(new.batch_id)
+        if goes == "before its reversal":
+            batch = await desk.apply(batch)
+        del known["tiny"]
+        batch = await (desk.apply if goes == "before it" else desk.reverse)(batch)
+        desk.now_ms += GIVEN_UP_MS
+        batch = await desk.settled(new.batch_id)
+        outcomes = {"barred": 2} if goes == "before it" else {"barred": 1, "kept": 1}
+        assert (outcomes, {"refused": 1, "no-policy": 1}) == (batch.outcomes, batch.left_out)
+
+
 async def test_what_comes_while_a_batch_is_selected_is_not_in_it(
     store: Store, board: Board, monkeypatch: pytest.MonkeyPatch
 ):

@@ -26,7 +26,7 @@ from gateway.settlement.joins import PROJECTIONS, show_joined
 from gateway.settlement.settle import settle
 from gateway.shared_records import Change
 from policies.choices import Operator
-from policies.errors import IndexUnavailable, LedgerUnavailable, StateConflict
+from policies.errors import CaseOvertaken, IndexUnavailable, LedgerUnavailable, StateConflict
 from policies.fields import SortOrder
 from policies.loader import Board
 from policies.vocabulary import REMARKS, SCORE_LIMIT, TRANSITIONS, Reason, State
@@ -241,6 +241,22 @@ async def test_I12_two_workers_that_finish_one_job_settle_it_once(
     assert (1, 2) == (slow.attempt, quick.attempt)
     assert [StateConflict, Change, StateConflict] == [type(outcome) for [outcome] in outcomes]
     assert [("pending", "promoted")] == rows(path, "SELECT from_state, to_state FROM events WHERE seq > 1")
+
+
+async def test_a_decision_on_what_has_changed_since_is_overtaken(
+    ledger: SqliteLedger, board: Board, path: Path
+):
+    """It rests on what somebody saw; one on what still stands is made, and so is one that rests on nothing."""
+    await ledger.append(new_submission("run"))
+    [seen] = await settle(ledger, Shown(), board, [decision("run", State.PROMOTED)])
+    assert isinstance(seen, Change)
+    late, right = (decision("run", State.REVOKED, newest_event=seq) for seq in (seen.seq - 1, seen.seq))
+    for asked, expected in ((late, CaseOvertaken), (right, Change), (right, CaseOvertaken)):
+        [outcome] = await settle(ledger, Shown(), board, [asked])
+        assert expected is type(outcome)
+    [anyway] = await settle(ledger, Shown(), board, [decision("run", State.PROMOTED)])
+    assert isinstance(anyway, Change)
+    assert [(4,)] == rows(path, "SELECT count(*) FROM events WHERE submission_id = 'run'")
 
 
 async def test_a_decision_for_another_board_is_none(ledger: SqliteLedger, board: Board):
