@@ -37,6 +37,7 @@ from gateway.ledger.moderation.queue import (
     FEW,
     HOUR_MS,
     QueueFilter,
+    QueuePlace,
     count_queue,
     free_cases,
     queue_page,
@@ -145,6 +146,42 @@ async def test_whoever_asks_for_the_next_case_has_few_looked_at(
     for submission_id in (first, *others[: 2 * FEW]):
         await ledger.write(skip_case(submission_id, "ana", now_ms=NOON_MS))
     assert others[2 * FEW] == (await offered(ledger, ANA))[0]
+
+
+async def test_a_page_looks_at_so_many_cases_and_no_more_and_says_where_it_ended(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+):
+    """Whoever asks for what is rare gets empty pages, and comes to it by them; of however many scopes."""
+    monkeypatch.setattr(queue, "WALK", 40)
+    runs = [
+        new_submission(
+            f"s{number}",
+            board=("tiny", "other")[number % 2],
+            build="rare" if number == 119 else "usual",
+            state=State.HELD,
+            at_ms=NOON_MS + number,
+        )
+        for number in range(120)
+    ]
+    await asyncio.gather(*map(ledger.append, runs))
+    looked: list[int] = []
+
+    def noted(row: Any) -> StoredCase:
+        looked.append(1)
+        return case_from(row)
+
+    monkeypatch.setattr(queue, "case_from", noted)
+    found: list[list[str]] = []
+    place: QueuePlace | None = BEGINNING
+    most = 0
+    while place is not None:
+        looked.clear()
+        reading = queue_page(frozenset({"tiny", "other"}), QueueFilter(build="rare"), place, count=1)
+        page = await ledger.read(reading)
+        found.append([case.submission_id for case in page.cases])
+        place, most = page.next, max(most, len(looked))
+    assert ([], ["s119"]) == (found[0], [name for names in found for name in names])
+    assert most < 2 * queue.WALK
 
 
 class NotedReads:
