@@ -78,7 +78,7 @@ class AnswerInGroup:
 
     def done(self) -> bool:
         """Return whether nobody waits for the outcome."""
-        return self._answers.outcomes[self._at] is not None or self._answers.are_known.done()
+        return self._answers.are_known.done()
 
     def set_result(self, receipt: Receipt) -> None:
         """Note a receipt."""
