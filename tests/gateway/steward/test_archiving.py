@@ -355,9 +355,13 @@ def test_the_anchors_of_a_window_leave_the_ledger_with_its_standings(monkeypatch
 
 
 def test_a_window_keeps_the_policy_that_it_was_frozen_under():
-    """A season that was won by the best score is not turned into one of sums by a later policy and a late decision."""
+    """A season that was won by the best score is not turned into one of sums by a later policy and a late decision.
+
+    Late and revoked runs are of the day that they were in by then, though of the next by the later policy's zone.
+    """
     shelf, name = filled(4)
     shelf.score("more", "p0", 1, at_ms=NOON_MS)
+    shelf.score("wrong", "p8", 1, at_ms=NOON_MS + 8 * 3_600_000)
     shelf.settle_down()
     shelf.board = a_board(
         windows=["alltime", "daily"], operator="sum", order="ascending", time_zone="Asia/Tokyo"
@@ -366,9 +370,14 @@ def test_a_window_keeps_the_policy_that_it_was_frozen_under():
     shelf.settle_down()
     assert 1 == shelf.archived(name).revision
     shelf.decide("s3", State.REVOKED)
+    shelf.decide("wrong", State.REVOKED)
+    shelf.score("late", "p9", 1, at_ms=NOON_MS + 8 * 3_600_000)
     shelf.settle_down()
     shelf.assert_archived(name)
-    assert (2, ["p2", "p0", "p1"]) == (shelf.archived(name).revision, [each[3] for each in shelf.ranks(name)])
+    assert (2, ["p2", "p0", "p9", "p1"]) == (
+        shelf.archived(name).revision,
+        [each[3] for each in shelf.ranks(name)],
+    )
 
 
 def test_standings_of_an_older_policy_are_folded_before_they_are_frozen():

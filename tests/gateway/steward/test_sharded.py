@@ -17,6 +17,7 @@ from gateway.runtime.settings import Settings
 from gateway.settlement.settle import project
 from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
+from gateway.steward.index import keyspace_walk
 from gateway.steward.index.cold import ColdBoard
 from gateway.wiring import load_policies, open_index, open_ledger
 from policies.choices import WindowKind
@@ -181,3 +182,21 @@ async def test_a_change_that_a_build_overtakes_is_told_once_on_the_board_s_strea
         assert await project(duty.ledger, duty.index, duty.board, changes)
     assert (1, "p0", 9) == (await shown(duty))[0]
     assert [] == await duty.differences()
+
+
+async def test_a_walk_meets_all_keys_of_each_node_before_those_of_the_next(
+    duty: Duty, monkeypatch: pytest.MonkeyPatch
+):
+    """However many slices a node's keys take, one lap over the nodes leaves none of them out."""
+    monkeypatch.setattr(keyspace_walk, "SCANNED", 10)
+    forged = [
+        f"{keys.stem(f'tiny/{shard}')}no-such-thing-{at}" for shard in range(SHARDS) for at in range(50)
+    ]
+    for key in forged:
+        duty.redis.set(key, 1)
+    walk, slices = duty.steward._in_index._keyspace, 0
+    while walk._servers or not slices:
+        await walk._read_slice()
+        slices += 1
+    met = {key.decode() for found in walk._unexplained.values() for key in found}
+    assert [] == [key for key in forged if key not in met]
