@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from urllib.parse import quote
 
+from gateway.ledger.moderation.queue import BEGINNING
+from gateway.ledger.moderation.trail import TrailFilter
 from tests.gateway.edge.test_families import Studio, opening, settings, studio
 from tests.support.harness import Harness
 
@@ -28,6 +31,16 @@ LISTS = {
     WINDOWS.format("kind=daily&"): (("windows", "track.a", ["daily"]), [1, "daily:20261101"]),
 }
 """Each list, with what it signs and a place in it."""
+
+SCOPES = [f"board-{number}" for number in range(8)]
+MODERATED = {
+    "/v1/moderation/players?name=a&cursor=": (("players named", "a", SCOPES), ["ada", "p1"]),
+    "/v1/moderation/players/ada/submissions?cursor=": (("submissions of", "ada", SCOPES), [5]),
+    "/v1/moderation/trail?cursor=": (("trail", SCOPES, *astuple(TrailFilter(frozenset()))[1:]), [5]),
+    "/v1/moderation/queue?cursor=": (("queue", SCOPES, []), list(BEGINNING)),
+    "/v1/moderation/batches?cursor=": (("batches", SCOPES), [5, "one"]),
+}
+"""Each list for moderators of some boards, with what it signs and a place in it."""
 
 
 async def refusal(harness: Harness, path: str) -> tuple[int, str, str]:
@@ -56,6 +69,18 @@ async def test_a_list_takes_no_cursor_but_its_own(studio: Studio):
             assert expected == await refusal(studio.harness, path + other), path
         status, problem, _ = await refusal(studio.harness, f"/v1/boards/track.a/entries?cursor={cursor}")
         assert (422, "schema-violation") == (status, problem)
+
+
+async def test_a_list_for_moderators_takes_the_cursors_of_all_edges_for_the_same_boards(studio: Studio):
+    """Sets have another order in each process; and who may read fewer boards goes on nowhere."""
+    harness, told = studio.harness, {}
+    for path, signed in MODERATED.items():
+        cursor = harness.edge.cursors.next_of(*signed)
+        answers = [
+            await harness.get(f"{path}{cursor}", harness.moderator(*boards)) for boards in (SCOPES, SCOPES[1:])
+        ]
+        told[path] = [(answer.status, answer.problem) for answer in answers]
+    assert told == dict.fromkeys(MODERATED, [(200, ""), (422, "schema-violation")])
 
 
 async def test_what_no_page_gave_is_refused(studio: Studio):
