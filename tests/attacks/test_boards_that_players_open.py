@@ -21,12 +21,14 @@ from pydantic import SecretStr
 from scoregate_client import ScoregateClient, sign_board_name
 
 from gateway.edge.auth.tokens import Bearer, Role
-from gateway.edge.context import Edge
+from gateway.edge.context import EDGE, Edge
 from gateway.edge.submissions import first_runs, runs
+from gateway.edge_wiring import put_in_force
 from gateway.ledger.boards.lookups import boards_named
 from gateway.ledger.transaction import Operation
 from gateway.runtime.settings import Settings
 from policies.errors import LedgerUnavailable
+from policies.loader import load_policies
 from policies.opened_board import BoardState
 from policies.seeds import board_seed
 from tests.support.clock import ShiftedClock
@@ -349,6 +351,27 @@ async def test_a_run_that_is_refused_opens_nothing(tmp_path: Path, valkey: Valke
             len(game.one.edge.catalogue.cache), len(game.one.edge.openings), len(game.one.edge.parts.cache),
         )  # fmt: skip
         assert OPENED == await game.told("track.monza")
+
+
+async def test_policies_that_changed_meanwhile_open_nothing(
+    tmp_path: Path, valkey: ValkeyServer, store: Store, monkeypatch: pytest.MonkeyPatch
+):
+    """A request that was under way by then finds what its board would be by the policies of now: nothing."""
+    opening = runs.open_first
+    later = write_policies(tmp_path / "later", a_family(names="[a-z]+", builds={"b-1": {}}))
+
+    async def open_later(request: web.Request, *about: Any) -> Any:
+        put_in_force(request.app[EDGE], load_policies(later))
+        return await opening(request, *about)
+
+    family = a_family(opened_by="players", names="[a-z]+", builds={"b-1": {}})
+    async with deployed(tmp_path, valkey, store, family) as game:
+        before = await game.rows()
+        with monkeypatch.context() as patched:
+            patched.setattr(runs, "open_first", open_later)
+            assert NOTHING == await game.told("track.monza")
+        assert before == await game.rows()
+        assert OPENED == await game.told("track.monza", edge=game.other)
 
 
 async def test_a_board_that_ended_meanwhile_takes_no_run_of_who_opened_it(

@@ -179,7 +179,9 @@ async def test_no_cache_mixes_what_is_shown_with_a_token_and_without(harness: Ha
         with_token.headers[name] for name in ("ETag", "Cache-Control")
     )
     await ban(harness, own, shadow=True, message="")
-    tags = [(await harness.get(path, who)).headers["ETag"] for who in (token, None)]
+    pages = [await harness.get(path, who) for who in (token, None)]
+    tags = [page.headers["ETag"] for page in pages]
+    assert [3, 2] == [page.body["total"] for page in pages] == [int(tag[:-1].split("-")[-1]) for tag in tags]
 
     async def asked(who: str | None, tag: str) -> int:
         headers = {"If-None-Match": tag} | ({"Authorization": f"Bearer {who}"} if who else {})

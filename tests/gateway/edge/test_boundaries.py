@@ -15,7 +15,9 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from gateway.edge.auth.keyring import Keyring
 from gateway.edge.auth.signatures import Tag
 from gateway.edge.auth.tickets import Ticket, Tickets, new_run_id
+from gateway.edge.auth.tokens import Bearer, Role
 from gateway.edge.http import strict_json
+from gateway.edge.live import heartbeats
 from gateway.edge.problems import Problem
 from gateway.edge.submissions.submit import _history, _submission
 from gateway.edge.submissions.submitted_recording import OPEN_RECORDING_BYTES
@@ -145,6 +147,19 @@ async def test_M18_a_run_is_expired_only_if_it_is_by_every_clock(harness: Harnes
         await refuse(harness, honest(harness, run), (403, "run-expired"))
     else:
         await accept(harness, honest(harness, run))
+
+
+@pytest.mark.parametrize("left_s", [0, 1])
+async def test_M18_a_token_has_expired_only_if_it_has_by_every_clock(harness: Harness, left_s: int):
+    """What our clock may be wrong by is allowed for, by requests as by feeds that are open."""
+    edge, now_s, error_s = harness.edge, harness.clock() // 1000, 7
+    bearer = Bearer("ada", Role.PLAYER, now_s - error_s + left_s)
+    token = edge.tokens.mint(bearer, now_s=now_s - 3600)
+    object.__setattr__(edge, "clock", lambda: now_s * 1000)
+    assert 401 == (await harness.get("/v1/friends", token)).status
+    object.__setattr__(edge, "reference", SimpleNamespace(error_ms=error_s * 1000))
+    assert (200 if left_s else 401) == (await harness.get("/v1/friends", token)).status
+    assert (not left_s) == await heartbeats._is_over(edge, bearer)
 
 
 async def test_M18_a_recording_may_have_exactly_what_the_board_takes(harness: Harness):

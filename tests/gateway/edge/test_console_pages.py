@@ -21,6 +21,7 @@ from gateway.edge.console import people_page, player_profile, trail_page
 from gateway.edge.console.queue_page import QueueRow
 from gateway.edge.console.refusal_pages import SIGN_IN
 from gateway.edge.console.site import CONSOLE_PAGES, ConsolePage
+from gateway.edge.reads.read_budget import ReadBudget
 from gateway.ledger.acts import Act
 from gateway.ledger.moderation.accounts import account_of, add_account
 from gateway.ledger.moderation.api_tokens import TokenRecord, issue_token
@@ -725,6 +726,20 @@ async def test_a_field_that_comes_twice_is_refused(harness: Harness):
     path = f"{harness.url}/console/queue/views?board=arcade"
     async with harness.session.post(path, data=form, headers=headers, allow_redirects=False) as answer:
         assert (422, True) == (answer.status, ">A field is given more than once" in await answer.text())
+
+
+async def test_who_has_read_too_much_may_still_decide(harness: Harness, monkeypatch: pytest.MonkeyPatch):
+    """The pages of the console are paid for as other reads are, and its forms are not."""
+    await staff(harness, ROLES)
+    session, case = (
+        await session_of(harness, "jo"),
+        await submitted(harness, await player_of(harness, "Ada"), 900),
+    )
+    monkeypatch.setattr(ReadBudget, "wait_s", lambda *_: 7.0)
+    page = await ask(harness, "GET", f"/console/cases/{case}", session)
+    assert (429, "7") == (page.status, page.headers["Retry-After"])
+    claimed = await ask(harness, "POST", f"/console/cases/{case}/claim", session)
+    assert 303 == claimed.status
 
 
 async def test_of_an_address_that_is_refused_the_field_is_named(harness: Harness):

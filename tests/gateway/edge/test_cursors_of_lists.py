@@ -77,7 +77,8 @@ async def test_a_list_for_moderators_takes_the_cursors_of_all_edges_for_the_same
     for path, signed in MODERATED.items():
         cursor = harness.edge.cursors.next_of(*signed)
         answers = [
-            await harness.get(f"{path}{cursor}", harness.moderator(*boards)) for boards in (SCOPES, SCOPES[1:])
+            await harness.get(f"{path}{cursor}", harness.moderator(*boards))
+            for boards in (SCOPES, SCOPES[1:])
         ]
         told[path] = [(answer.status, answer.problem) for answer in answers]
     assert told == dict.fromkeys(MODERATED, [(200, ""), (422, "schema-violation")])

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.edge.docs import openapi
+from gateway.edge.docs.sections import sections_of
 from gateway.edge.problems import PROBLEM_BASE, ProblemType
 from gateway.edge.routes import ROUTES, Caller
 from tests.support.harness import Harness
@@ -147,6 +148,31 @@ async def test_the_reference_page_has_every_operation(harness: Harness):
     assert "unsafe-inline" not in policy
     assert "frame-ancestors 'none'" in policy
     assert "nosniff" == answer.headers["X-Content-Type-Options"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "title"),
+    [
+        ("POST", "/v1/players", "Play"),
+        ("POST", "/v1/boards/{board}/scores", "Play"),
+        ("POST", "/v1/boards/{board}/entries", "Trusted servers"),
+        ("GET", "/v1/boards/{board}/entries", "Boards"),
+        ("GET", "/v1/moderation/queue", "Moderation"),
+        ("GET", "/v1/moderation/batches", "Moderation"),
+        ("GET", "/v1/moderation/people", "Moderators"),
+        ("POST", "/v1/moderation/session", "Moderators"),
+        ("GET", "/v1/moderation/players", "Moderated players"),
+        ("GET", "/readyz", "Operation"),
+    ],
+)
+def test_a_route_is_in_the_section_of_who_calls_it(method: str, path: str, title: str):
+    """And in no other."""
+    titles = [
+        section.title
+        for section in sections_of(ROUTES)
+        if (method, path) in {(route.method, route.path) for route in section.routes}
+    ]
+    assert [title] == titles
 
 
 async def test_a_method_that_a_path_has_not_is_told_which_it_has(harness: Harness):

@@ -52,6 +52,15 @@ def test_a_ticket_reads_as_what_was_issued(ticket: Ticket):
     assert len(text) <= 1024
 
 
+def test_a_ticket_tells_no_count_only_if_there_is_none():
+    """One that has no room in it is as large as there is room for, and not unknown."""
+    ticket = Ticket("0" * 26, "sprint", "ada", "b-1", bytes(32), 7, 1, 2)
+    counts = {None: None, 0: 0, 2**32 - 2: 2**32 - 2, 2**32 - 1: 2**32 - 2, 2**40: 2**32 - 2}
+    for given_one, read in counts.items():
+        text, _ = TICKETS.issue(ticket._replace(runs_opened=given_one, runs_submitted=given_one))
+        assert (read, read) == (TICKETS.read(text).runs_opened, TICKETS.read(text).runs_submitted)
+
+
 @given(ticket=tickets, text=st.text(st.characters(codec="ascii"), max_size=300))
 def test_what_was_not_issued_has_a_key_that_nobody_has(ticket: Ticket, text: str):
     """Made-up text, a ticket of another deployment, and one with another spelling have other keys than any issued."""
