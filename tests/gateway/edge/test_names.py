@@ -56,6 +56,16 @@ def test_F11_what_is_too_long_once_it_is_composed_is_refused(wish: str):
         display_name(wish)
 
 
+def test_F11_each_character_may_have_as_many_marks_as_any_script_needs():
+    """They are counted for each by itself, whatever says how it is drawn; one more is refused."""
+    three = "x\u0335\u0336\u0337"
+    for taken in (three, three * 3, f"{three[:2]}\ufe0f{three[2:]}"):
+        assert taken == display_name(taken)
+    for tower in (f"{three}\u0338", f"{three}\ufe0f\u0338", f"x{three}\u0338"):
+        with pytest.raises(Problem, match="at most 3 marks"):
+            display_name(tower)
+
+
 @hypothesis_settings(deadline=None)
 @given(wish=st.text(max_size=40))
 def test_F11_whatever_is_taken_can_be_seen_and_is_bounded(wish: str):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,22 @@ async def test_T07_each_operation_is_done_or_refused_by_itself(harness: Harness)
     assert not [each for each in answer.body["results"] if each["is_replay"]]
     assert [("bob", 90), ("ada", 70)] == await standing(harness, "vault")
     assert 2 == await rows(harness)
+
+
+async def test_T07_what_a_board_does_not_take_with_an_entry_is_refused_by_itself(harness: Harness):
+    """More details than its policy allows, and a time that is to come; the entries beside them stand."""
+    key = await registered(harness)
+    operations = [
+        write("op-1", 70, details={"integers": [0] * 64, "object": {}}),
+        write("op-2", 50, achieved_at="9999-01-01T00:00:00Z"),
+        write("op-3", 60, "bob"),
+    ]
+    assert ["schema-violation", "schema-violation", "done"] == told(await each_of(harness, key, operations))
+    assert [("bob", 60)] == await standing(harness, "vault")
+    refused = await each_of(harness, key, operations[:2])
+    assert ["details", "achieved_at"] == [
+        re.split(r"[.:]", each["problem"]["detail"])[0] for each in refused.body["results"]
+    ]
 
 
 async def test_B11_a_refused_batch_names_all_that_is_wrong_with_it(harness: Harness):

@@ -308,6 +308,37 @@ async def test_submissions_of_a_moment_get_each_their_own_answer(harness: Harnes
     assert sorted(run.id for at, (run, _) in enumerate(runs) if at != 3) == sorted(waiting)
 
 
+async def test_what_fails_after_an_answer_answers_nobody_twice(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """Of two that come at once, the second meets a bug when it is told; the next answer to the first is that to its next request."""
+    connections: list[Connection] = []
+    made = Connection.connection_made
+
+    def noted(self, transport):
+        made(self, transport)
+        connections.append(self)
+
+    def fail() -> None:
+        raise Unforeseen("a bug")
+
+    async def are_here() -> bool:
+        return len(connections) == 2
+
+    monkeypatch.setattr(Connection, "connection_made", noted)
+    runs = [await harness.played() for _ in range(2)]
+    connections.clear()
+    async with RawConnection(harness.authority) as one, RawConnection(harness.authority) as other:
+        await until(are_here)
+        arm(Point.BEFORE_ANSWER, lambda: arm(Point.BEFORE_ANSWER, fail))
+        for connection, (run, claim) in zip(connections, runs, strict=True):
+            connection.data_received(as_bytes(harness.signed(run, claim), harness.authority))
+        answers = [await each.answer() for each in (one, other)]
+        assert [(202, ""), (500, "internal-error")] == [(each.status, each.problem) for each in answers]
+        await one.send(as_bytes(Request("GET", "/v1/boards/arcade", b""), harness.authority))
+        assert "arcade" == (await one.answer()).body["board"]
+
+
 async def test_a_client_that_leaves_takes_nothing_along(harness: Harness, monkeypatch: pytest.MonkeyPatch):
     """A submission whose client left while it was under way is stored, and its visit ends."""
     is_at_the_ledger, has_left, append_all = asyncio.Event(), asyncio.Event(), GroupedWrites.append_all
