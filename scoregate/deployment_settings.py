@@ -23,6 +23,20 @@ def with_policies_folder(settings: Settings) -> Settings:
     return settings if noted is None else settings.model_copy(update={"policies_dir": noted})
 
 
+def as_last_run(settings: Settings) -> Settings:
+    """Return the settings as `with_policies_folder`, for who starts the deployment again.
+
+    Raises SettingsError if the folder is not here any more, and OSError.
+    """
+    again = with_policies_folder(settings)
+    if not is_folder_here(again.policies_dir) and "policies_dir" not in settings.model_fields_set:
+        raise SettingsError(
+            f"the deployment in {settings.data_dir} ran on the policies of {again.policies_dir}, which is "
+            f"not a folder here; set {VARIABLE} to where they are now"
+        )
+    return again
+
+
 def at_its_address(settings: Settings) -> Settings:
     """Return the settings, with the address of the edge over the data directory unless one is configured."""
     if "bind" in settings.model_fields_set:

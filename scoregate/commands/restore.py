@@ -45,11 +45,12 @@ class RestoreFailed(ScoregateError):
 
 @dataclass(frozen=True, slots=True)
 class RestoredBackup:
-    """A restored backup: its newest event, and the boards whose policy has changed since."""
+    """A restored backup: its newest event, and the boards whose policy has changed since, or is not there."""
 
     head: int
     recordings: int
     other_policies: tuple[str, ...]
+    no_policy: tuple[str, ...]
 
 
 def restore(directory: Path, data_dir: DataDir = None) -> None:
@@ -59,6 +60,12 @@ def restore(directory: Path, data_dir: DataDir = None) -> None:
     typer.echo(f"{settings.data_dir}: the ledger up to event {backup.head}, {backup.recordings} recordings")
     for board in backup.other_policies:
         typer.echo(f"board '{board}' had another policy then")
+    if backup.no_policy:
+        boards = ", ".join(map(repr, backup.no_policy))
+        typer.echo(
+            f"{settings.policies_dir} has no policy of {boards}: start the parts with "
+            "SCOREGATE_POLICIES_DIR set to the policies of this deployment"
+        )
 
 
 def restore_backup(settings: Settings, source: Path) -> RestoredBackup:
@@ -77,8 +84,9 @@ def restore_backup(settings: Settings, source: Path) -> RestoredBackup:
         _copy(settings, source, sums, ledger)
     except (OSError, RecordingsUnavailable) as error:
         raise RestoreFailed(f"{source}: not restored: {error}; empty the data directory first") from None
-    other = [name for name, digest in facts.policies.items() if policies.get(name) != digest]
-    return RestoredBackup(facts.head, facts.recordings, tuple(sorted(other)))
+    changed = sorted(name for name, digest in facts.policies.items() if policies.get(name, digest) != digest)
+    missing = sorted(facts.policies.keys() - policies)
+    return RestoredBackup(facts.head, facts.recordings, tuple(changed), tuple(missing))
 
 
 def _checked_sums(source: Path) -> Mapping[str, str]:

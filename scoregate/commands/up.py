@@ -21,15 +21,19 @@ def up(
 ) -> None:
     """Start everything on this machine, with nothing configured."""
     from gateway.runtime.reload import is_terminal_gone
+    from scoregate.deployment_settings import as_last_run
     from scoregate.stack import PartCounts, running_stack
 
-    with running_stack(settings_of(data_dir, bind), PartCounts(edges, stewards, workers)) as stack:
+    settings = as_last_run(settings_of(data_dir, bind))
+    with running_stack(settings, PartCounts(edges, stewards, workers)) as stack:
         signal.signal(signal.SIGHUP, lambda *_: sys.exit(0) if is_terminal_gone() else stack.reload())
         screen = console()
         screen.print(f"Scoregate {own_version()} is up; its data is in {stack.settings.data_dir}")
         if stack.has_game:
             screen.print(f"  the game        {stack.url}/arcade/")
         screen.print(f"  the interface   {stack.url}/docs")
+        if stack.has_own_policies:
+            screen.print(f"  the policies    {stack.settings.policies_dir}")
         print_first_admin(screen, stack.settings, "  the first admin ")
         if fault := stack.index_fault:
             screen.print(f"Degraded: {fault}")

@@ -16,7 +16,7 @@ from gateway.deployment.run_files import noted
 from gateway.runtime.settings import Settings, bundled_policies
 from policies.errors import SettingsError
 from scoregate.cli import app
-from scoregate.deployment_settings import with_policies_folder, with_same_policies
+from scoregate.deployment_settings import as_last_run, with_policies_folder, with_same_policies
 from tests.support import preloaded
 from tests.support.families import write_family
 
@@ -89,6 +89,20 @@ def test_policies_that_are_elsewhere_are_asked_for(data: Path, folder: Path, mon
     assert f"{folder}: expected a directory" in str(run(data, "family", "list").exception)
     monkeypatch.setenv("SCOREGATE_POLICIES_DIR", str(here))
     assert 0 == run(data, "board", "open", "track.monza", "--title", "Monza").exit_code
+
+
+def test_who_starts_a_deployment_again_goes_on_with_its_policies(data: Path, folder: Path, tmp_path: Path):
+    """Unless others are named; if they are gone, they are asked for, and the package's do not stand in for them."""
+    assert folder == as_last_run(Settings(data_dir=data)).policies_dir
+    named = Settings(data_dir=data, policies_dir=tmp_path / "new")
+    assert named is as_last_run(named)
+    assert bundled_policies() == as_last_run(Settings(data_dir=tmp_path / "fresh")).policies_dir
+    shutil.move(folder, tmp_path / "here")
+    with pytest.raises(
+        SettingsError, match=f"ran on the policies of {folder}, which is not a folder here; set S"
+    ):
+        as_last_run(Settings(data_dir=data))
+    assert f"ran on the policies of {folder}" in str(run(data, "up").exception)
 
 
 def test_a_shared_database_without_a_note_needs_the_variable(tmp_path: Path):

@@ -26,6 +26,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from scoregate_client import ScoregateClient, ScoregateError, ServerClient
 
+from gateway.deployment.policies_folder import noted_policies_folder
 from gateway.deployment.run_files import running_parts
 from gateway.runtime.settings import Settings
 from scoregate.processes import Supervisor
@@ -92,18 +93,16 @@ TWO_OF_EACH = ("--edges", "2", "--stewards", "2", "--workers", "2")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """One that the tests share, in a folder that others could read into before.
 
-    It was stopped after it had one part of each kind, and started again with two and a port that nobody chose.
+    It was stopped after it had one part of each kind, and started again with two and a port that nobody chose,
+    and without a word on its policies.
     """
     folder = tmp_path_factory.mktemp("up")
     (folder / "data" / "logs").mkdir(parents=True, mode=0o755)
     (folder / "data" / "ledger.sqlite3-old").write_text("secrets")
     (folder / "data" / "ledger.sqlite3-old").chmod(0o644)
     write_policies(folder / "policies", arcade_policy())
-    variables = {
-        "SCOREGATE_POLICIES_DIR": str(folder / "policies"),
-        "SCOREGATE_METRICS_BIND": f"127.0.0.1:{first_of_ports(2 * len(PARTS))}",
-    }
-    with up(folder, free_port(), **variables) as first:
+    variables = {"SCOREGATE_METRICS_BIND": f"127.0.0.1:{first_of_ports(2 * len(PARTS))}"}
+    with up(folder, free_port(), SCOREGATE_POLICIES_DIR=str(folder / "policies"), **variables) as first:
         before = dict([asyncio.run(play(first.url, "Ada"))])
         assert before == asyncio.run(board(first.url))
     with up(folder, 0, *TWO_OF_EACH, **variables) as running:
@@ -144,6 +143,11 @@ async def test_what_is_on_the_board_survives_a_restart(stack: Up):
     """One command starts everything; stopped and started again, it still has the score."""
     assert 1 == len(stack.before)
     assert stack.before.items() <= (await board(stack.url)).items()
+
+
+def test_it_goes_on_with_the_policies_that_it_had(stack: Up):
+    """They were named when it was first started; a board of one's own would be gone else, and nobody told."""
+    assert stack.folder / "policies" == noted_policies_folder(stack.data)
 
 
 async def test_PT_two_of_each_part_judge_a_run_together(stack: Up):

@@ -29,12 +29,16 @@ ADDRESS = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 WRONG: tuple[tuple[str, str], ...] = (
     ("up --bind nope", "SCOREGATE_BIND: expected a host and a port"),
     ("up --bind {taken}", "cannot listen on {taken}: Address already in use"),
-    ("up --data-dir /proc/none", "/proc/none: cannot be kept from other users"),
+    (
+        "up --data-dir /proc/none",
+        "/proc/none: cannot be a data directory: No such file or directory; give another",
+    ),
+    ("up --data-dir {file}", "{file}: cannot be a data directory: File exists; give another with --data-dir"),
     ("up --workers 0", "greater than or equal to 1"),
     ("up --edges 0", "greater than or equal to 1"),
     ("up --stewards 65", "less than or equal to 64"),
     ("demo --exit --bind {taken}", "cannot listen on {taken}: Address already in use"),
-    ("demo --exit --data-dir {file}", "{file}: cannot be kept from other users"),
+    ("demo --exit --data-dir {file}", "{file}: cannot be a data directory: File exists"),
     ("serve --bind 127.0.0.1:99999", "SCOREGATE_BIND: expected a port up to 65535"),
     ("serve --edges 2 --bind {taken}", "cannot listen on {taken}: Address already in use"),
     ("serve --edges 2 --fd 3", "--fd: expected no inherited socket with --edges"),
