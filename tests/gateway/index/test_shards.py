@@ -176,11 +176,16 @@ async def test_a_page_has_another_version_once_any_shard_changes(cluster: Valkey
 
 
 async def test_listed_players_and_friends_are_found_in_their_shards(cluster: ValkeyCluster):
-    """Ranks among some of the players, and among all, as if they were in one place."""
+    """Ranks among some of the players, and among all, as if they were in one place.
+
+    What was forged in the shard of another is nobody's.
+    """
     client = connect(cluster.url, timeout_ms=5_000)
     board = sharded(client, a_ranking(), 4)
     for at in range(20):
         await board.project(a_change(at + 1, a_standing(f"p{at}", 20 - at, at, at + 1)))
+    strange = board.shards[(shard_of("p9", 4) + 1) % 4]
+    await strange.project(a_change(21, a_standing("p9", -5, 21, 21)))
     listed = await PlayerLookup(board).entries("alltime", ["p9", "p3", "nobody", "p14"])
     shown = [(each.entry.player, each.entry.rank, each.global_rank) for each in listed.entries]
     assert [("p3", 1, 4), ("p9", 2, 10), ("p14", 3, 15)] == shown

@@ -27,7 +27,9 @@ from gateway.runtime.lanes import lane_of
 from gateway.runtime.settings import Settings
 from gateway.settlement.decision_records import Decision
 from gateway.settlement.settle import settle
+from gateway.steward import ledger_duties
 from gateway.steward.agenda import merged
+from gateway.steward.archive import archiving
 from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
 from gateway.wiring import open_index, open_ledger
@@ -69,9 +71,11 @@ class Yard:
         """A run that is promoted, and shown."""
         new = new_submission(run, board=name, score=score, at_ms=self.clock(), recording=None)
         await self.ledger.append(new)
-        decision = Decision(
-            run, State.PROMOTED, "replay", Reason.VERIFIED, self.clock(), frozenset({State.PENDING})
-        )
+        await self.decide(name, run, State.PROMOTED)
+
+    async def decide(self, name: str, run: str, state: State) -> None:
+        """A decision on a run, whatever it was before."""
+        decision = Decision(run, state, "replay", Reason.VERIFIED, self.clock(), frozenset(State))
         await settle(self.ledger, self.steward.index, await self.board(name), [decision])
 
     async def read(self, name: str) -> bool:
@@ -236,6 +240,34 @@ async def test_windows_that_ended_while_no_steward_ran_are_archived(yard: Yard):
         assert [1] == [window.entries for window in archived]
     now_ms = yard.clock()
     assert [] == await yard.ledger.read(due(BoardDuty.ARCHIVE, now_ms=now_ms, count=9))
+
+
+async def test_a_window_that_waits_for_quiet_keeps_no_other_from_its_revision(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+):
+    """Steward rounds look at some of the windows with late decisions, and the next ones at those behind them."""
+    monkeypatch.setattr(ledger_duties, "TAKEN", 1)
+    boards = ["track.b0", "track.b1"]
+    for board in boards:
+        for run, score in (("first", 9), ("second", 5), ("third", 3)):
+            await yard.play(board, f"{board}-{run}", score)
+    yard.clock.shift(2 * DAY_S)
+
+    async def revisions(late: str = "", *of_boards: str) -> list[int]:
+        for board in of_boards:
+            await yard.decide(board, f"{board}-{late}", State.REVOKED)
+        for _ in range(8):
+            await yard.steward.archive()
+        yard.clock.shift(archiving.QUIET_MS / 1000 + 1)
+        found = [await yard.ledger.read(archived_windows_of(board)) for board in boards]
+        return [window.revision for [window] in found]
+
+    told = [
+        await revisions(),
+        await revisions("first", *boards),
+        await revisions("second", boards[0]),
+    ]
+    assert [[1, 1], [1, 1], [1, 2]] == told
 
 
 async def test_what_became_due_again_is_not_struck(yard: Yard):
