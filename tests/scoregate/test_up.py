@@ -345,6 +345,17 @@ def test_a_port_that_is_taken_leaves_no_folder_and_says_how_to_take_another(tmp_
     assert not (tmp_path / "data").exists()
 
 
+def test_a_policy_that_is_wrong_leaves_no_folder_and_starts_no_part(tmp_path: Path):
+    write_policies(tmp_path / "policies", arcade_policy() | {"titel": "Arcade"})
+    call = scoregate(
+        *("up", "--data-dir", str(tmp_path / "data")), SCOREGATE_POLICIES_DIR=str(tmp_path / "policies")
+    )
+    assert 2 == call.returncode
+    assert call.stderr.startswith(f"{tmp_path / 'policies' / 'arcade.yaml'}:")
+    assert "did you mean `title`?" in call.stderr
+    assert not (tmp_path / "data").exists()
+
+
 def test_T12_a_master_key_that_others_can_read_is_refused(tmp_path):
     """It says how to mend it."""
     (tmp_path / "master.key").write_text(base64.b64encode(bytes(32)).decode())
