@@ -296,6 +296,21 @@ async def test_a_shadow_banned_player_finds_all_their_boards_in_lists(harness: H
         assert 1 == seen[0]["entries"][1]["standing"]["total"] == seen[1]["standings"][1]["total"]
 
 
+async def test_a_shadow_banned_player_without_a_run_finds_nothing_of_theirs_as_before(harness: Harness):
+    """Neither on a rollup nor on the board of the ban, by name or in its pages."""
+    token = await harness.new_player("Ada")
+    own = harness.edge.tokens.check(token, now_s=0).subject  # type: ignore[union-attr]
+    paths = [
+        f"/v1/players/{own}/entries?boards=total,sprint",
+        "/v1/players/bob/entries?boards=total,sprint",
+        f"/v1/families/track/players/{own}/standings",
+        "/v1/boards/total/entries",
+    ]
+    before = [(await harness.get(path, token)).body for path in paths]
+    assert 201 == (await ban(harness, own, shadow=True, message="")).status
+    assert before == [(await harness.get(path, token)).body for path in paths]
+
+
 async def test_a_shadow_banned_player_is_among_friends_and_named_players_to_themselves(harness: Harness):
     """With both ranks; a friend finds nobody there."""
     token, own, _, last = await a_board(harness)
