@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,11 @@ from gateway.runtime.settings import Settings
 from gateway.settlement import bans as banning
 from gateway.settlement import merges as merging
 from gateway.settlement.case_decisions import has_stake
+from gateway.settlement.joins import set_joined
 from gateway.settlement.merges import NOT_NOW, REST_MS, MergeFollower, begin, follow_slice, undo
 from gateway.settlement.server_operations import OperationsRefused, ServerOperation, perform_all
 from gateway.steward.seals.sealing import Sealer, seal_key_of
+from policies.choices import Joins
 from policies.errors import LedgerTampered, StateConflict
 from policies.windows import window_named
 from tests.gateway.test_bans import TRACKS, Game, _turns, family
@@ -72,6 +75,16 @@ class Merged(Game):
 
 def a_game(operator: str = "best") -> Merged:
     return Merged(family(operator, "descending", ties=False))
+
+
+def a_game_to_join() -> Merged:
+    """One whose boards count only who has joined them."""
+    return Merged(
+        {
+            name: replace(track, policy=track.policy.model_copy(update={"joins": Joins.REQUIRED}), rollups=())
+            for name, track in family("best", "descending", ties=False).items()
+        }
+    )
 
 
 _plays = st.tuples(
@@ -135,6 +148,58 @@ def scores(game: Merged) -> list[tuple[str, int]]:
         "SELECT player, score FROM standings WHERE board = 'track.a' AND \"window\" = 'alltime' "
         "AND score IS NOT NULL ORDER BY order_value, member"
     )
+
+
+@pytest.mark.parametrize(
+    ("ada", "bob", "meanwhile", "merged", "parted"),
+    [
+        (["joins"], [], [], [("bob", 5)], [("ada", 5)]),
+        (["joins", "leaves"], [], [], [], []),
+        (["joins"], ["joins"], [], [("bob", 5)], [("ada", 5), ("bob", 3)]),
+        (["joins"], ["joins", "leaves"], [], [], [("ada", 5)]),
+        (["joins"], [], ["leaves", "joins"], [("bob", 5)], [("ada", 5), ("bob", 3)]),
+        (["joins"], [], ["leaves"], [], [("ada", 5)]),
+    ],
+)
+def test_the_target_joins_what_the_source_is_on_and_leaves_it_when_they_part(
+    ada: list[str],
+    bob: list[str],
+    meanwhile: list[str],
+    merged: list[tuple[str, int]],
+    parted: list[tuple[str, int]],
+):
+    """Unless it joined or left by itself, before or meanwhile: then the board is as the target wanted it."""
+    game = a_game_to_join()
+    track = game.tracks["track.a"]
+
+    def turn(player: str, ways: list[str], at_ms: int) -> None:
+        for number, way in enumerate(ways):
+            joins_now = way == "joins"
+            changes = set_joined(track, player, joins_now=joins_now, actor="player", now_ms=at_ms + number)
+            game.books.do(changes)
+
+    for player, score in (("ada", 5), ("bob", 3)):
+        game.decide(game.play("track.a", player, score, 0), *_turns["verify"])
+    turn("ada", ada, NOON_MS + 2)
+    turn("bob", bob, NOON_MS + 4)
+    merge = game.merge("ada", "bob", at_ms=NOON_MS + 6)
+    turn("bob", meanwhile, NOON_MS + 7)
+    assert merged == scores(game)
+    game.part(merge, at_ms=NOON_MS + 9)
+    assert parted == scores(game)
+
+
+def test_who_joins_by_a_merge_was_on_the_board_since_the_source_was():
+    """The time of the join is the source's, by which windows that are over count what it played."""
+    game = a_game_to_join()
+    track = game.tracks["track.a"]
+    game.decide(game.play("track.a", "ada", 5, 0), *_turns["verify"])
+    game.books.do(set_joined(track, "ada", joins_now=True, actor="player", now_ms=NOON_MS + 2))
+    merge = game.merge("ada", "bob", at_ms=NOON_MS + 6)
+    joined = "SELECT is_joined, actor, at_ms FROM joins WHERE player = 'bob'"
+    assert [(1, f"merge:{merge.merge_id}", NOON_MS + 2)] == game.books.rows(joined)
+    game.part(merge, at_ms=NOON_MS + 9)
+    assert [(0, f"merge:{merge.merge_id}", NOON_MS + 9)] == game.books.rows(joined)
 
 
 def test_a_run_under_a_ticket_of_the_source_counts_for_the_target_as_soon_as_it_is_stored(tmp_path: Path):
