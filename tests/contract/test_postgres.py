@@ -227,6 +227,17 @@ async def test_commits_are_synchronous_whatever_the_database_says(store: Postgre
         assert "on" == await ledger._connection.fetchval("SHOW synchronous_commit")
 
 
+async def test_a_sum_is_a_whole_number_to_readers_and_the_writer(store: PostgresStore):
+    """The server has it as a numeric, of which neither arithmetic nor JSON would make what SQLite's sum is."""
+    few = "SELECT CAST(4611686018427387905 AS bigint) AS x UNION ALL SELECT -1 UNION ALL SELECT 5"
+    summed = Query(text(f"SELECT sum(x), -sum(x) FROM ({few}) AS few"))
+    async with open_in(store) as ledger:
+        for ask in (ledger.read, ledger.write):
+            [row] = await ask(lambda tx: tx.rows(summed))
+            assert [2**62 + 5, -(2**62) - 5] == list(row)
+            assert {int} == {type(each) for each in row}
+
+
 async def test_a_connection_that_was_cut_is_made_anew(store: PostgresStore):
     """A write that meets the cut is refused, one that comes after it was noticed is not; later ones find new connections."""
     async with open_in(store) as ledger:
