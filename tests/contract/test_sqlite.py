@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from sqlalchemy import text
 
 from gateway.ledger import queries
 from gateway.ledger.reads import ReadKind
+from gateway.ledger.sqlite import writer
 from gateway.ledger.sqlite.store import SqliteLedger
 from gateway.ledger.transaction import Query, Transaction
 from policies.errors import LedgerUnavailable
@@ -164,6 +167,29 @@ async def test_I18_a_disk_that_is_full_for_one_operation_is_full_for_its_group(p
         assert [LedgerUnavailable, LedgerUnavailable] == [type(outcome) for outcome in outcomes]
         assert [("kept",)] == rows(path, "SELECT submission_id FROM submissions")
         assert (await ledger.append(new_submission("small"))).is_new
+
+
+async def test_I18_what_no_turn_mends_is_refused_at_once(path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Writers wait for another program's turn to end, and not where a file beside the ledger cannot be opened."""
+    async with opened(path):
+        pass
+    waits: list[float] = []
+    monkeypatch.setattr(writer, "time", SimpleNamespace(monotonic=time.monotonic, sleep=waits.append))
+    blocked = path.with_name(f"{path.name}-wal")
+    blocked.mkdir()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        with pytest.raises(sqlite3.OperationalError, match="unable to open"):
+            async with writer.SqliteWriter(connection, patience_s=0.1).transaction():
+                pass
+        assert [] == waits
+    blocked.rmdir()
+    with closing(sqlite3.connect(path, isolation_level=None, timeout=0)) as connection:
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(sqlite3.OperationalError, match="locked"):
+                async with writer.SqliteWriter(connection, patience_s=0.1).transaction():
+                    pass
+        assert waits
 
 
 async def _limit(tx: Transaction) -> None:
