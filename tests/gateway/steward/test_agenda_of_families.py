@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
-from sqlalchemy import delete
+from sqlalchemy import delete, insert
 
 from gateway.catalogue.catalogue import Catalogue
 from gateway.ledger.boards.lookups import boards_named
 from gateway.ledger.derived.board_duties import BoardDuty, DueDuty, due, noted
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.schema import board_duties, progress
+from gateway.ledger.schema import anchored_windows, board_duties, progress
 from gateway.ledger.standings import anchors
 from gateway.ledger.transaction import Query, Transaction
 from gateway.runtime.settings import Settings
@@ -22,6 +22,7 @@ from gateway.steward import agenda, ledger_duties
 from gateway.steward.agenda import Agenda
 from gateway.steward.audits.top_check import TopCheck
 from gateway.steward.failures import Failures
+from gateway.steward.index.anchoring import Anchoring
 from gateway.steward.leases import StewardLeases
 from gateway.steward.ledger_duties import ABSENT_MS, LedgerDuties
 from gateway.wiring import open_ledger
@@ -161,3 +162,27 @@ async def test_a_top_is_looked_at_until_nothing_rises_into_it(
     duties = season.duties()
     assert [2, 1, 0, 0] == [await duties.see_to_top() for _ in range(4)]
     assert [] == queued
+
+
+async def test_all_anchored_windows_have_their_turns_some_in_each_round(
+    season: Season, monkeypatch: pytest.MonkeyPatch
+):
+    """Whatever the first ones need: a window whose anchors are behind may be any of them."""
+    monkeypatch.setattr(ledger_duties, "ANCHORED_AT_ONCE", 2)
+    tended: list[str] = []
+
+    async def tend(anchoring: Anchoring, _: str) -> int:
+        tended.append(anchoring._ranking.policy.board)
+        return 0
+
+    async def anchored(tx: Transaction) -> None:
+        for board in BOARDS:
+            row = {"board": board, "window": "alltime", "rule": ""}
+            await tx.run(Query(insert(anchored_windows).values(row)))
+
+    monkeypatch.setattr(Anchoring, "tend", tend)
+    await season.ledger.write(anchored)
+    duties = season.duties()
+    for _ in range(6):
+        await duties.anchor()
+    assert [*BOARDS, *BOARDS] == tended
