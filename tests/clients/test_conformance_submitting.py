@@ -87,6 +87,16 @@ def test_a_gateway_that_cannot_be_reached_is_an_error_of_status_0(driver: Driver
     assert (0, "") == (error.status, error.reason)
 
 
+@pytest.mark.parametrize("address", ["localhost:8080", "ftp://localhost:8080"])
+def test_an_address_without_a_scheme_of_http_is_refused_at_once(driver: Driver, address: str):
+    """Not after six attempts, and in words of what an address is."""
+    error = driver.refusal("open", base_url=address)
+    assert (0, "invalid") == (error.status, error.reason)
+    if driver.language.name in {"python", "python-sync", "javascript"}:
+        assert f"expected an address that begins with http:// or https:// (given: {address})" in error.detail
+    driver.ask("open", base_url="HTTP://localhost:8080/behind/a/proxy")
+
+
 def test_what_would_create_a_second_is_not_repeated(driver: Driver, stage: Stage):
     """A player whose answer was lost may exist: the game hears of it instead."""
     driver.ask("open", base_url=stage.url)

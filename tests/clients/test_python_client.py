@@ -16,6 +16,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 from scoregate_client import (
@@ -24,6 +25,9 @@ from scoregate_client import (
     ScoregateClient,
     ScoregateError,
     ServerClient,
+    SyncModeratorClient,
+    SyncScoregateClient,
+    SyncServerClient,
     encode_recording,
 )
 from scoregate_client.connection import authority as authority_of
@@ -535,6 +539,34 @@ async def test_a_client_without_a_token_says_so() -> None:
     async with ScoregateClient("http://localhost:1") as client:
         with pytest.raises(ValueError, match="token"):
             await client.open_run("arcade", "arcade-1")
+
+
+@pytest.mark.parametrize(
+    "address", ["localhost:8080", "localhost", "", "http://", "ftp://localhost", "http://[1"]
+)
+def test_every_client_refuses_what_is_no_address_when_it_is_made(address: str) -> None:
+    """With the argument's name and what was given."""
+    made = (
+        lambda: ScoregateClient(address),
+        lambda: SyncScoregateClient(address),
+        lambda: SyncServerClient(address, "server-1", PRIVATE_KEY),
+        lambda: SyncModeratorClient(address, "token"),
+    )
+    for each in made:
+        with pytest.raises(
+            ValueError, match=r"^base_url: expected an address that begins with http://"
+        ) as caught:
+            each()
+        assert str(caught.value).endswith(f"(given: {address})")
+
+
+@pytest.mark.parametrize("key", ["-----BEGIN PRIVATE KEY-----", b"PEM", X25519PrivateKey.generate(), None])
+def test_a_key_that_cannot_sign_is_refused_when_the_client_is_made(key: Any) -> None:
+    """Such as the text of its file: it says what to pass, and nothing of what was passed but its type."""
+    for kind in (ServerClient, SyncServerClient):
+        with pytest.raises(TypeError, match=r"^private_key: expected an Ed25519PrivateKey, .*PEM") as caught:
+            kind("http://localhost:1", "server-1", key)
+        assert str(caught.value).endswith(f"(given: {type(key).__name__})")
 
 
 async def test_a_trusted_server_writes(pauses: list[float]) -> None:

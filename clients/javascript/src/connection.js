@@ -47,7 +47,7 @@ export class Connection {
    * @param {ConnectionOptions} options
    */
   constructor(baseUrl, options) {
-    this.#base = new URL(baseUrl);
+    this.#base = addressOf(baseUrl);
     this.transport = options.transport ?? new FetchTransport();
     this.attempts = options.attempts ?? ATTEMPTS;
     this.now = options.now ?? (() => Date.now());
@@ -193,6 +193,21 @@ export class Connection {
       keyid: ticket,
     });
   }
+}
+
+/**
+ * Returns the address of a gateway. Throws a TypeError for what is none.
+ * @param {string} baseUrl
+ */
+function addressOf(baseUrl) {
+  let address = null;
+  try {
+    address = new URL(baseUrl);
+  } catch {
+    // No address at all is refused like one of something else.
+  }
+  if (address && /^https?:$/.test(address.protocol)) return address;
+  throw new TypeError(`baseUrl: expected an address that begins with http:// or https:// (given: ${baseUrl})`);
 }
 
 /**

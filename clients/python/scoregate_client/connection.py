@@ -60,7 +60,7 @@ class Connection:
         self._attempts = options.get("attempts", ATTEMPTS)
         if self._attempts < 1:
             raise ValueError("At least one attempt is needed.")
-        self._base_url = str(URL(base_url)).rstrip("/")
+        self._base_url = _checked_address(base_url)
         self._transport = options.get("transport") or AiohttpTransport(options.get("session"))
         self._runner = options.get("runner") or AsyncioRunner()
         self._clock = options.get("clock", time.time)
@@ -258,6 +258,18 @@ def whole(answer: HttpAnswer) -> HttpAnswer:
     if not answer.is_whole:
         raise ScoregateError(answer.status, {"detail": f"The answer has more than {ANSWER_BYTES} bytes."})
     return answer
+
+
+def _checked_address(base_url: str) -> str:
+    """Return the address of a gateway without a slash at its end. Raises ValueError for what is none."""
+    try:
+        url = URL(base_url)
+    except ValueError:
+        url = URL()
+    if url.scheme not in ("http", "https") or not url.host:
+        expected = "an address that begins with http:// or https://"
+        raise ValueError(f"base_url: expected {expected} (given: {base_url})")
+    return str(url).rstrip("/")
 
 
 def _document(answer: HttpAnswer) -> dict[str, Any]:

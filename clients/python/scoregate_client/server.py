@@ -28,6 +28,9 @@ class ServerClient(FamilyReads, AssetReads):
         self, base_url: str, keyid: str, private_key: Ed25519PrivateKey, **options: Unpack[ClientOptions]
     ) -> None:
         super().__init__(base_url, **options)
+        if not isinstance(private_key, Ed25519PrivateKey):
+            expected = "an Ed25519PrivateKey, which load_pem_private_key of cryptography makes of PEM bytes"
+            raise TypeError(f"private_key: expected {expected} (given: {type(private_key).__name__})")
         self._keyid = keyid
         self._private_key = private_key
 

@@ -19,7 +19,11 @@ const claimOf = ({ score, ticks, stats, recording }) => ({
 
 function open({ base_url, token, queue: folder, attempts, clock_offset_s = 0, now_s, nonce }) {
   const now = () => (now_s === undefined ? Date.now() + clock_offset_s * 1000 : now_s * 1000);
-  client = new Scoregate(base_url, { token, attempts, now, ...(nonce && { nonce: () => nonce }) });
+  try {
+    client = new Scoregate(base_url, { token, attempts, now, ...(nonce && { nonce: () => nonce }) });
+  } catch (error) {
+    throw error instanceof TypeError ? new RangeError(error.message) : error; // what is invalid here
+  }
   queue = folder && new OfflineQueue(client, new FolderStore(folder));
   return {};
 }

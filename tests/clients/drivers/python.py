@@ -76,11 +76,11 @@ class Session:
         options = {name: told[name] for name in ("token", "attempts", "queue") if name in told}
         if told.get("nonce"):
             options["nonce"] = lambda: told["nonce"]
-        self.client = self._opened(
-            told["base_url"],
-            clock=lambda: now_s if now_s is not None else time.time() + offset_s,
-            **options,
-        )
+        options["clock"] = lambda: now_s if now_s is not None else time.time() + offset_s
+        try:
+            self.client = self._opened(told["base_url"], **options)
+        except ValueError as error:
+            return invalid(error)
         return {}
 
     async def create_player(self, told: Arguments) -> Any:
@@ -222,7 +222,7 @@ async def recorded(told: Arguments) -> Any:
             recorder.checkpoint(spare)
         return {"recording": encoded(recorder.finish())}
     except ValueError as error:
-        return {"error": {"status": 0, "reason": "invalid", "detail": str(error), "retry_after_s": None}}
+        return invalid(error)
 
 
 async def recording_of(told: Arguments) -> Any:
@@ -232,7 +232,7 @@ async def recording_of(told: Arguments) -> Any:
             inputs, [int(each, 16) for each in told["checkpoints"]], told["checkpoint_ticks"]
         )
     except ValueError as error:
-        return {"error": {"status": 0, "reason": "invalid", "detail": str(error), "retry_after_s": None}}
+        return invalid(error)
     return {"recording": encoded(made)}
 
 
@@ -243,6 +243,11 @@ def shown(outcome: QueueOutcome) -> dict[str, Any]:
     told |= {"receipt": asdict(outcome.receipt)} if outcome.receipt else {}
     told |= {"problem": {"reason": outcome.problem.reason}} if outcome.problem else {}
     return told
+
+
+def invalid(error: ValueError) -> dict[str, Any]:
+    """The answer to arguments that the client refuses."""
+    return {"error": {"status": 0, "reason": "invalid", "detail": str(error), "retry_after_s": None}}
 
 
 def encoded(content: bytes) -> str:
