@@ -84,6 +84,20 @@ class _Digests:
         return self._files[path]
 
 
+class Described:
+    """Which file of a folder describes which board or family."""
+
+    def __init__(self) -> None:
+        self._first: dict[tuple[Path, str], tuple[str, Path]] = {}
+
+    def note(self, file: Path, policy: Board | Family) -> None:
+        """Note what a file describes. Raises PolicyError if another one of its folder describes the name."""
+        kind = "family" if isinstance(policy, Family) else "board"
+        kind, first = self._first.setdefault((file.parent.resolve(), policy.name), (kind, file))
+        if first.name != file.name:
+            raise PolicyError(f"{file}: {kind} '{policy.name}' is already described by {first}")
+
+
 def load_policies(directory: Path) -> Policies:
     """Return every board and family described by the `*.yaml` files of `directory`.
 
@@ -94,13 +108,11 @@ def load_policies(directory: Path) -> Policies:
     if not paths:
         raise NoPolicies(directory)
     boards, families, digests = dict[str, Board](), dict[str, Family](), _Digests()
-    rollups: list[tuple[PolicyDocument, Board]] = []
+    described, rollups = Described(), list[tuple[PolicyDocument, Board]]()
     for path in paths:
         document = read_document(path)
         policy = _load(document, digests)
-        if policy.name in boards or policy.name in families:
-            kind = "board" if policy.name in boards else "family"
-            raise PolicyError(f"{path}: {kind} '{policy.name}' is already described by another file")
+        described.note(path, policy)
         if isinstance(policy, Family):
             families[policy.name] = policy
         else:

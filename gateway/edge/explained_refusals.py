@@ -43,7 +43,8 @@ async def explained(request: web.Request, problem: Problem) -> Problem:
     if not edge.settings.development or problem.kind not in EXPLAINED or not is_near(request):
         return problem
     base, differs = await _explanation(edge, request)
-    detail = f"{problem.detail} Development mode: {differs}. The edge's base is in `signature_base`."
+    refused = (problem.detail or problem.kind.title).rstrip(".")
+    detail = f"{refused}. Development mode: {differs}. The edge's base is in `signature_base`."
     extensions = {**problem.extensions, "signature_base": base, "differs": differs}
     return Problem(problem.kind, detail, headers=problem.headers, **extensions)
 

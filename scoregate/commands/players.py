@@ -152,6 +152,7 @@ async def _exported(settings: Settings, player: str) -> None:
 
     _refuse_impossible(player)
     async with existing_ledger(settings) as ledger:
+        await _refuse_unknown(ledger, player)
         boards = tuple(catalogue_of(settings, ledger).of_files)
         async for line in export_player(ledger, player, boards=boards):
             typer.echo(line, nl=False)

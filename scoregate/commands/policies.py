@@ -60,8 +60,20 @@ def policy_check(
             faults.append(str(fault))
     if faults:
         raise PolicyError("\n".join(faults))
+    # Each file is right; what is wrong now is so between them.
     for folder in filter(Path.is_dir, files):
-        load_policies(folder)  # each file is right; what is wrong now is so between them
+        load_policies(folder)
+    _refuse_described_twice([file for file in files if not file.is_dir()])
+
+
+def _refuse_described_twice(files: list[Path]) -> None:
+    """Raise PolicyError if two of these files are of one folder, and describe the same board or family."""
+    from policies.document import read_document
+    from policies.loader import Described, load_policy
+
+    described = Described()
+    for file in files if len(files) > 1 else []:
+        described.note(file, load_policy(read_document(file)))
 
 
 @app.command("new")

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 import sys
 from base64 import b64decode
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from scoregate_client import Run
+from scoregate_client import Run, ScoregateClient, Submission
 
-from tests.clients.stage import Stage, claim
+from tests.clients import buttons
+from tests.clients.stage import Stage, claim, running_stage
 
 ROOT = Path(__file__).parents[2]
 CLIENT = ROOT / "clients" / "python"
@@ -57,3 +60,55 @@ def test_the_game_with_a_loop_of_its_own_submits_beside_it(
     later.send().join()
     [told] = later.told
     assert told.startswith(f"{honest['score']}: promoted, rank ")
+
+
+class BehindTheBoard(ScoregateClient):
+    """A client whose first look at a promoted run comes before the board shows it."""
+
+    has_looked = False
+
+    async def submission(self, submission: str) -> Submission:
+        seen = await super().submission(submission)
+        if seen.state == "promoted" and not self.has_looked:
+            self.has_looked = True
+            return replace(seen, rank=None)
+        return seen
+
+
+def run_main(page: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the program with a `main` in a page, against the gateway at a URL."""
+    [program] = re.findall(
+        r"^```python\n((?:(?!^```).)*async def main.*?)^```",
+        page.read_text("utf-8"),
+        re.MULTILINE | re.DOTALL,
+    )
+    program = program.replace("http://localhost:8080", url).replace("max_ticks=600", "max_ticks=60")
+    monkeypatch.setattr("scoregate_client.ScoregateClient", BehindTheBoard)
+    exec(compile(program, page.name, "exec"), {"__name__": "__main__"})
+
+
+def test_the_program_of_the_tutorial_waits_for_the_rank(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also if the run counts a moment before the board shows it."""
+    run_main(ROOT / "docs" / "tutorial" / "first-board.md", stage.url, monkeypatch)
+    said = capsys.readouterr().out
+    assert re.search(r"^Ada \d+ pending$", said, re.MULTILINE), said
+    assert re.search(r"^promoted None rank \d+$", said, re.MULTILINE), said
+
+
+@pytest.fixture
+def with_buttons(tmp_path: Path) -> Iterator[Stage]:
+    """A gateway with the board of docs/how-to/put-your-game-on-it.md."""
+    buttons.build_buttons(tmp_path)
+    with running_stage(tmp_path) as stage:
+        yield stage
+
+
+def test_the_program_that_plays_a_game_of_ones_own_waits_for_the_rank(
+    with_buttons: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It prints what the page says."""
+    monkeypatch.chdir(tmp_path)
+    run_main(buttons.PAGE, with_buttons.url, monkeypatch)
+    assert re.search(r"^\d+ promoted None rank 1$", capsys.readouterr().out, re.MULTILINE)

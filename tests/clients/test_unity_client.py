@@ -6,13 +6,12 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
 
+from tests.clients.buttons import build_buttons
 from tests.clients.csharp import NEEDS, PACKAGE, RUNTIME, SAMPLE, STUB, compiled
 from tests.clients.stage import Stage, running_stage
 from tests.support import unity_meta
@@ -135,7 +134,7 @@ def test_the_script_of_the_page_compiles(folder: Path, tmp_path: Path):
 def buttons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """A gateway with the board of docs/how-to/put-your-game-on-it.md."""
     folder = tmp_path_factory.mktemp("buttons")
-    _build_module(folder)
+    build_buttons(folder)
     with running_stage(folder) as stage:
         yield stage
 
@@ -163,24 +162,3 @@ def test_the_command_of_the_readme_compiles_its_program(folder: Path, tmp_path: 
     )
     assert (0, "mono program.exe") == (made.returncode, started), made.stdout + made.stderr
     assert (tmp_path / "program.exe").is_file()
-
-
-def _build_module(folder: Path) -> None:
-    how_to = (ROOT / "docs" / "how-to" / "put-your-game-on-it.md").read_text()
-    reference = (ROOT / "docs" / "reference" / "simulator-module.md").read_text()
-    [pinned] = set(re.findall(r"ziglang==(\S+)", how_to))
-    try:
-        found = version("ziglang")
-    except PackageNotFoundError:
-        found = None
-    if found != pinned:
-        missing(f"building the game needs ziglang=={pinned}, found {found}")
-    [policy] = re.findall(r"```yaml\n(board: buttons\n.*?)```", how_to, re.DOTALL)
-    [command] = re.findall(r"^python (-m ziglang cc .*?[^\\])$", how_to, re.MULTILINE | re.DOTALL)
-    modules = folder / "policies" / "modules"
-    modules.mkdir(parents=True)
-    (folder / "policies" / "buttons.yaml").write_text(policy)
-    code = re.findall(r"## A smallest module.*?```c\n(.*?)```", reference, re.DOTALL)[0]
-    (folder / "game.c").write_text(code)
-    arguments = command.replace("\\\n", " ").split()
-    subprocess.run([sys.executable, *arguments], cwd=folder, check=True, timeout=60)

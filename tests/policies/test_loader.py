@@ -183,10 +183,10 @@ def test_the_ends_of_the_bounds_may_be_ranges_of_their_own(write):
 
 
 def test_two_files_cannot_describe_one_board(write):
-    """The second file is named."""
-    write(name="a.yaml")
+    """Both files are named."""
+    first = write(name="a.yaml")
     path = write(name="b.yaml")
-    with pytest.raises(PolicyError, match=r"b\.yaml: board 'arcade' is already described"):
+    with pytest.raises(PolicyError, match=rf"b\.yaml: board 'arcade' is already described by {first}$"):
         load_boards(path.parent)
 
 

@@ -21,6 +21,7 @@ from gateway.wiring import open_ledger
 from policies.errors import SettingsError
 from scoregate.commands import players
 from scoregate.commands.players import end_tokens_of, unlink_of
+from tests.support.policies import a_policy, write_policies
 
 
 async def test_an_operator_ends_the_tokens_of_a_player(tmp_path: Path):
@@ -39,6 +40,18 @@ async def test_an_operator_ends_the_tokens_of_a_player(tmp_path: Path):
         ending = await ledger.read(ending_of("ada"))
     assert ending is not None
     assert 1 == ending.generation
+
+
+async def test_only_who_is_known_is_exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """An export of nobody would answer a request for access, for a player whose id was mistyped."""
+    settings = Settings(data_dir=tmp_path / "data", policies_dir=write_policies(tmp_path, a_policy("coins")))
+    async with open_ledger(settings) as ledger:
+        await ledger.write(add_player("ada", "Ada", now_ms=1))
+        with pytest.raises(SettingsError, match=r"^nobody: the ledger knows no such player$"):
+            await players._exported(settings, "nobody")
+        assert "" == capsys.readouterr().out
+        await players._exported(settings, "ada")
+    assert '"table":"players"' in capsys.readouterr().out.replace(" ", "")
 
 
 async def test_an_operator_unlinks_a_thief_and_ends_the_tokens(tmp_path: Path):

@@ -107,6 +107,19 @@ def test_a_folder_is_checked_as_its_files_are(tmp_path: Path):
         assert fault in str(run("check", "--no-run", folder).exception)
 
 
+def test_two_files_of_one_folder_are_refused_as_their_folder_is(tmp_path: Path):
+    """Each names the other; the same board in two folders is of two deployments, and a file given twice is one."""
+    first, elsewhere = a_file(tmp_path / "two"), a_file(tmp_path / "one")
+    (second := first.with_name("second.yaml")).write_bytes(first.read_bytes())
+    for files in ((first, second), (first.parent,), (second.parent / ".." / "two" / second.name, first)):
+        fault = str(run("check", "--no-run", *files).exception)
+        assert fault.partition(": ")[2].startswith("board 'arcade' is already described by ")
+        assert first.name in fault
+        assert second.name in fault
+    for files in ((first, elsewhere), (first, first)):
+        assert 0 == run("check", "--no-run", *files).exit_code
+
+
 def test_equal_files_are_told_by_the_status(tmp_path: Path):
     """Nothing is printed."""
     result = run("diff", a_file(tmp_path / "old"), a_file(tmp_path / "new"))

@@ -89,7 +89,8 @@ async def test_each_mistake_is_named_with_the_base_of_the_edge(telling: Harness)
         answer = await telling.send(request)
         assert answer.problem.startswith("signature-"), answer.raw
         assert answer.body["differs"].startswith(differs), answer.raw
-        assert answer.body["differs"] in answer.body["detail"]
+        assert f". Development mode: {answer.body['differs']}. " in answer.body["detail"]
+        assert ".." not in answer.body["detail"]
         lines = answer.body["signature_base"].split("\n")
         assert ['"@method": POST', f'"@authority": {telling.authority}'] == lines[:2]
         assert lines[-1].startswith('"@signature-params": (')
