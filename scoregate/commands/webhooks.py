@@ -72,7 +72,7 @@ def webhook_enable(webhook: str, data_dir: DataDir = None) -> None:
 def webhook_test(webhook: str, data_dir: DataDir = None) -> None:
     """Send an endpoint a `webhook.test` now, and print its answer. Status 1 if that was no success."""
     answer = finish(_test(settings_of(data_dir), webhook))
-    typer.echo(answer.outcome)
+    typer.echo(answer.fault or answer.outcome)
     if not answer.is_success:
         raise typer.Exit(1)
 

@@ -17,6 +17,7 @@ from gateway.ledger.derived import webhooks
 from gateway.ledger.derived.webhooks import DeliveryState, WebhookEvent
 from scoregate.cli import app
 from tests.support.ledger import opened, rows
+from tests.support.ports import unserved_port
 
 
 @pytest.fixture
@@ -108,6 +109,14 @@ def test_an_endpoint_is_tried_at_once(data: Path, endpoint: HTTPServer, status: 
     result = run("test", webhook)
     assert (code, f"{status}\n") == (result.exit_code, result.output)
     assert "there is no webhook" in refusal(run("test", "wh_nothing"))
+
+
+def test_what_failed_of_a_trial_is_said_in_words(data: Path):
+    """With host and port, and nothing of the path, which may be a secret."""
+    with unserved_port() as port:
+        webhook, _ = added(f"http://127.0.0.1:{port}/secret-path")
+        result = run("test", webhook)
+    assert (1, f"127.0.0.1:{port}: the connection is refused\n") == (result.exit_code, result.output)
 
 
 def test_dead_deliveries_are_seen_and_tried_again(data: Path):

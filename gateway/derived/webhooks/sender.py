@@ -15,9 +15,10 @@ from email.utils import parsedate_to_datetime
 from importlib.metadata import version
 from typing import Any, Final
 
-from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
+from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
 from aiohttp.abc import AbstractResolver
 
+from gateway.derived.webhooks.faults import FAULTS, in_words, outcome_of
 from gateway.derived.webhooks.guard import GuardedResolver, check_url
 from gateway.derived.webhooks.webhook_signatures import signed_headers
 from gateway.ledger.derived import webhooks
@@ -27,7 +28,7 @@ from gateway.runtime.clock import Clock
 from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import WEBHOOK_DELIVERIES, Event, logger
 from gateway.runtime.unexpected import FaultPlace, report
-from policies.errors import LedgerUnavailable, SettingsError
+from policies.errors import LedgerUnavailable
 
 FIRST_PAUSE_MS: Final = 5_000
 PAUSE_FACTOR: Final = 4
@@ -53,11 +54,15 @@ _log = logger()
 
 @dataclass(frozen=True, slots=True)
 class EndpointResponse:
-    """The answer of an endpoint, or with `status` 0 the reason for having none."""
+    """The answer of an endpoint, or with `status` 0 the reason for having none.
+
+    `fault` is the reason in words for the operator. It names the host, and is neither kept nor logged.
+    """
 
     status: int
     outcome: str
     retry_after_ms: int = 0
+    fault: str = ""
 
     @property
     def is_success(self) -> bool:
@@ -195,12 +200,9 @@ class Sender:
                     else 0
                 )
                 return EndpointResponse(answer.status, str(answer.status), after_ms)
-        except TimeoutError:
-            return EndpointResponse(0, "timeout")
-        except SettingsError:
-            return EndpointResponse(0, "forbidden")
-        except (ClientError, OSError, ValueError, RuntimeError) as error:
-            return EndpointResponse(0, type(error).__name__)
+        except FAULTS as error:
+            fault = in_words(error, webhook.url, self._settings.webhook_timeout_s)
+            return EndpointResponse(0, outcome_of(error), fault=fault)
 
     def _retry_after_ms(self, value: str | None) -> int:
         """Return the pause that an endpoint asks for (RFC 9110, §10.2.3), at most a day."""
