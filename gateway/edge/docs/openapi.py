@@ -69,7 +69,7 @@ _PARAMETERS: Final = {
     "offset": "How many entries to skip.",
     "cursor": "`next` or `previous` of a page: continue from there, whatever has moved since.",
     "as_of": "An instant (RFC 3339): the board as it stood then, for its moderators.",
-    "limit": "The maximum number of entries, up to 100.",
+    "limit": "The maximum number of entries, up to 100, or of rows of a file, up to 1,000.",
     "radius": "Neighbours on each side, up to 25.",
     "after": ("`next` of the page before; for a feed, the id of the last event."),
     "events": "For a feed: some of `standing`, `rank`, `overtaken`, separated by commas.",
