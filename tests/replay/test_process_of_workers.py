@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from redis.driver_info import DriverInfo
 from redis.exceptions import ConnectionError as RedisGone
 from rq.exceptions import StopRequested
 from rq.serializers import JSONSerializer
@@ -18,6 +19,7 @@ from structlog.testing import capture_logs
 
 from gateway.deployment.presence import PartKind
 from gateway.deployment.run_files import PartFile
+from gateway.index.connection import DRIVER
 from gateway.runtime.reload import Reload
 from gateway.runtime.settings import Settings
 from gateway.steward.dispatch import VerificationQueue
@@ -223,7 +225,8 @@ class Queues:
         self.workers: list[dict[str, Any]] = []
         self.worked: list[dict[str, Any]] = []
 
-    def from_url(self, url: str) -> Queues:
+    def from_url(self, url: str, *, driver_info: DriverInfo) -> Queues:
+        assert driver_info is DRIVER
         self.urls.append(url)
         return self
 
