@@ -2,7 +2,7 @@
 
     python3.12 -m pytest -n 4 --dist loadfile -p tests.mutants.impact --impact FOLDER
 
-CPython 3.12 and newer tell of each line once for each test, which makes the tests a sixth slower. What other
+CPython 3.12 and newer tell of each line once for each test, which costs the tests an eighth more. What other
 processes run, such as the parts that some tests start, is not seen.
 """
 
