@@ -57,6 +57,7 @@ def settings(tmp_path: Path, valkey: ValkeyServer) -> Settings:
 
 async def a_board(harness: Harness) -> tuple[str, str, str, str]:
     """Token, id and best run of a player between two others; and the id of the one behind."""
+    harness.clock.leave_midnight()
     token = await harness.new_player("Ada")
     own = harness.edge.tokens.check(token, now_s=0).subject  # type: ignore[union-attr]
     first, last = await player_of(harness, "Bob"), await player_of(harness, "Cyd")
