@@ -46,9 +46,10 @@ def own_settings(tmp_path: Path, valkey: ValkeyServer, store: Store) -> Settings
 @pytest.fixture
 async def duty(own_settings: Settings) -> AsyncIterator[Duty]:
     known = load_policies(own_settings)
-    redis = Redis.from_url(own_settings.redis_url)
+    redis, clock = Redis.from_url(own_settings.redis_url), ShiftedClock()
+    clock.leave_midnight()
     async with open_ledger(own_settings) as ledger, open_index(own_settings) as index:
-        parts = {"recordings": recordings_of(own_settings), "clock": ShiftedClock()}
+        parts = {"recordings": recordings_of(own_settings), "clock": clock}
         steward = Steward(own_settings, Catalogue(Policies(known)), ledger, index, RqJobs(redis), **parts)
         yield Duty(own_settings, known["tiny"], ledger, steward, redis)
     redis.close()
