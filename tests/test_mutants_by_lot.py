@@ -15,7 +15,8 @@ from ruamel.yaml import YAML
 
 from tests.mutants.breakages import applied, breakages_of
 from tests.mutants.by_lot import as_mutant, draw, main, nearest_tests
-from tests.mutants.impact import CHECKOUT, Run, read_runs
+from tests.mutants.impact import Run, read_runs
+from tests.mutants.trials import CHECKOUT
 from tests.test_mutants import bare_pytest
 
 __all__ = ["bare_pytest"]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.mutants.catalogue import ROOMS, CatalogueError, chosen, read_catalogue
-from tests.mutants.trials import CHECKOUT, Fate, Trial, failing_unbroken, try_all
+from tests.mutants.trials import CHECKOUT, Fate, Trial, failing_unbroken, summary_of, try_all
 
 
 def main(words: Sequence[str] | None = None, rooms: Path = ROOMS, checkout: Path = CHECKOUT) -> int:
@@ -39,8 +39,7 @@ def main(words: Sequence[str] | None = None, rooms: Path = ROOMS, checkout: Path
     for trial in try_all(mutants, given.jobs, checkout):
         fates[trial.fate] += 1
         _tell(trial)
-    summary = ", ".join(f"{fates[fate]} {fate.value}" for fate in Fate if fates[fate])
-    return _end(f"{len(mutants)} breakages: {summary}", _status(fates))
+    return _end(summary_of(fates), _status(fates))
 
 
 def _status(fates: Counter[Fate]) -> int:

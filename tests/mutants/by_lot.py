@@ -21,8 +21,8 @@ from ruamel.yaml import YAML
 
 from tests.mutants.breakages import Breakage, breakages_of, functions_of
 from tests.mutants.catalogue import Mutant
-from tests.mutants.impact import CHECKOUT, PRODUCT, Run, read_runs
-from tests.mutants.trials import Fate, Trial, try_all
+from tests.mutants.impact import PRODUCT, Run, read_runs
+from tests.mutants.trials import CHECKOUT, Fate, Trial, summary_of, try_all
 
 LEFT_OUT: Final = "gateway/ledger/migrations/versions"
 """Steps of the schema, which are written once and compared with the schema as a whole."""
@@ -54,8 +54,7 @@ def main(words: Sequence[str] | None = None, checkout: Path = CHECKOUT) -> int:
     for trial in _trials(mutants, given.jobs, checkout):
         fates[trial.fate] += 1
         _tell(trial)
-    summary = ", ".join(f"{fates[fate]} {fate.value}" for fate in Fate if fates[fate])
-    sys.stdout.write(f"{len(mutants)} breakages: {summary}\n")
+    sys.stdout.write(f"{summary_of(fates)}\n")
     return 1 if fates[Fate.SURVIVED] else 0
 
 

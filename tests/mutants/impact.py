@@ -20,7 +20,8 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-CHECKOUT: Final = Path(__file__).parents[2]
+from tests.mutants.trials import CHECKOUT
+
 PRODUCT: Final = ("gateway", "validators", "replay", "policies")
 
 _TOOL: Final = 4

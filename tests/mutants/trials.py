@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -55,6 +56,12 @@ class Trial:
     mutant: Mutant
     fate: Fate
     said: str
+
+
+def summary_of(fates: Counter[Fate]) -> str:
+    """Return how many breakages there were, and what became of them."""
+    parts = ", ".join(f"{fates[fate]} {fate.value}" for fate in Fate if fates[fate])
+    return f"{fates.total()} breakages: {parts}"
 
 
 def try_all(mutants: Sequence[Mutant], jobs: int, checkout: Path = CHECKOUT) -> Iterator[Trial]:
