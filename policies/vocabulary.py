@@ -275,7 +275,7 @@ class Expected:
     def __str__(self) -> str:
         """Return the range as a moderator reads it: `at most 1000 points per second`."""
         ends = [
-            f"{word} {end:g}"
+            f"{word} {end:.{15 if float(end).is_integer() else 6}g}"
             for word, end in (("at least", self.at_least), ("at most", self.at_most))
             if end is not None
         ]

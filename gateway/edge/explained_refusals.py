@@ -1,7 +1,8 @@
 """Development mode: a refused signature is answered with the base that the edge made, and what differs.
 
-Outside of that mode all signatures that do not verify get one answer, so that nobody learns which keys
-there are.
+An impossible run is answered with the bound that it broke. Outside of that mode all signatures that do not
+verify get one answer, as have all impossible runs, so that nobody learns which keys and which bounds there
+are.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ from gateway.edge.auth.signatures import Tag
 from gateway.edge.auth.signed_request import SignedRequest, joined_field, read_signature, signed_parts
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.problems import Problem, ProblemType
+from gateway.edge.submissions.impossible_run import ImpossibleRun
 
 EXPLAINED: Final = frozenset(
     {ProblemType.SIGNATURE_INVALID, ProblemType.SIGNATURE_COVERAGE, ProblemType.SIGNATURE_MALFORMED}
 )
-"""The problems that development mode explains."""
+"""The refusals of signatures that development mode explains."""
 
 _OF_PROXIES: Final = ("Forwarded", "X-Forwarded-For", "Via", "X-Real-IP")
 
@@ -37,16 +39,25 @@ _OF_PROXIES: Final = ("Forwarded", "X-Forwarded-For", "Via", "X-Real-IP")
 async def explained(request: web.Request, problem: Problem) -> Problem:
     """Return a refusal; in development mode one of a signature with `signature_base` and `differs`.
 
-    Nobody from another network is told, also where an edge listens on all addresses, or behind a proxy.
+    That of an impossible run has `bound` there. Nobody from another network is told, also where an edge
+    listens on all addresses, or behind a proxy.
     """
     edge = request.app[EDGE]
-    if not edge.settings.development or problem.kind not in EXPLAINED or not is_near(request):
+    if not edge.settings.development or not is_near(request):
+        return problem
+    if isinstance(problem, ImpossibleRun):
+        return _told(problem, f"{problem.bound}.", bound=problem.bound)
+    if problem.kind not in EXPLAINED:
         return problem
     base, differs = await _explanation(edge, request)
+    more = f"{differs}. The edge's base is in `signature_base`."
+    return _told(problem, more, signature_base=base, differs=differs)
+
+
+def _told(problem: Problem, more: str, **extensions: str | None) -> Problem:
     refused = (problem.detail or problem.kind.title).rstrip(".")
-    detail = f"{refused}. Development mode: {differs}. The edge's base is in `signature_base`."
-    extensions = {**problem.extensions, "signature_base": base, "differs": differs}
-    return Problem(problem.kind, detail, headers=problem.headers, **extensions)
+    detail = f"{refused}. Development mode: {more}"
+    return Problem(problem.kind, detail, headers=problem.headers, **problem.extensions, **extensions)
 
 
 def is_near(request: web.Request) -> bool:

@@ -1,6 +1,6 @@
 """Notes which tests run which lines of the product, for `tests.mutants.by_lot`: a plugin of pytest.
 
-    python3.12 -m pytest -n 4 --dist loadfile -p tests.mutants.impact --impact FOLDER
+    python3.12 -m pytest -n 4 --dist loadfile -p tests.mutants.impact --impact=FOLDER
 
 CPython 3.12 and newer tell of each line once for each test, which costs the tests an eighth more. What other
 processes run, such as the parts that some tests start, is not seen.

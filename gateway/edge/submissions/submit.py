@@ -21,6 +21,7 @@ from gateway.edge.http.responses import score_accepted
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.reads.details import stored_details
 from gateway.edge.submissions.banned import refuse_banned
+from gateway.edge.submissions.impossible_run import impossible, unplayable
 from gateway.edge.submissions.large_recordings import write_behind_recording
 from gateway.edge.submissions.signed_runs import SignedRun, authenticate_run
 from gateway.edge.submissions.submitted_recording import body_limit, recording_of, reveal_ms
@@ -177,7 +178,7 @@ def claimed_run(board: Board, body: bodies.ScoreBody) -> ClaimedRun:
     """Return what a body claims. Raises `bounds-violation` for what no replay takes, `schema-violation`."""
     claim, details = Claim(body.score, body.ticks, body.stats), stored_details(board, body.details)
     if not is_playable(claim, board.policy):
-        raise Problem(ProblemType.BOUNDS_VIOLATION, bodies.NOT_A_RUN)
+        raise unplayable(claim, board.policy)
     return ClaimedRun(claim, details, *recording_of(body, board), bool(body.recording_digest))
 
 
@@ -211,13 +212,13 @@ def judged(edge: Edge, board: Board, run: SignedRun, claimed: ClaimedRun, histor
 
 
 def _refuse_impossible(submission: Submission, judgement: Judgement) -> None:
-    """Raise `bounds-violation` for an impossible claim. Only the log names the bound."""
+    """Raise `bounds-violation` for an impossible claim. Only the log and development mode name the bound."""
     refusal = judgement.refusal
     if refusal is None:
         return
     refused_by = {"validator": refusal.validator, "reason": refusal.reason.value, "code": refusal.code}
     _log.info(Event.CLAIM_REFUSED, board=submission.board, submission=submission.submission_id, **refused_by)
-    raise Problem(ProblemType.BOUNDS_VIOLATION, bodies.NOT_POSSIBLE)
+    raise impossible(refusal)
 
 
 def _report_plugin_failures(submission: Submission, judgement: Judgement) -> None:

@@ -27,8 +27,6 @@ NAME_SENT = 96
 """The longest name as it is sent; `gateway.edge.players.names` bounds its normalized form."""
 DEVICE_KEY: Final = r"^[A-Za-z0-9_-]{22,86}$"
 """At least 128 bits in base64url, or in hexadecimal digits."""
-NOT_A_RUN = "ticks, stats: no run of this board has such a length, or such names of statistics"
-NOT_POSSIBLE = "the board's policy says that there cannot be such a run"
 OBJECT_DEPTH = 16
 """The deepest nesting of objects and arrays in the details of a score."""
 DeviceKey = Annotated[str, Field(pattern=DEVICE_KEY)]

@@ -14,10 +14,14 @@ import pytest_asyncio
 
 from gateway.edge import explained_refusals
 from gateway.edge.auth.signatures import parse, signature_base
+from gateway.edge.submissions.impossible_run import impossible, unplayable
 from gateway.runtime.settings import Settings, load_settings
 from policies.errors import SettingsError
+from policies.model import Policy
+from policies.vocabulary import Claim, Expected, Finding, Reason
 from tests.support.attack import CLAIM, honest, issued, registered
 from tests.support.harness import Harness, Request, Run, free_port, running_harness
+from tests.support.policies import a_policy, arcade_policy, write_policies
 
 SLIPS: dict[str, Any] = {
     '"@query"': {"query": ""},
@@ -98,6 +102,62 @@ async def test_each_mistake_is_named_with_the_base_of_the_edge(telling: Harness)
     by_server = telling.server_signed(private, "eu-1", entry, board="vault", query="")
     assert (await telling.send(by_server)).body["differs"].startswith('"@query": write `?`')
     assert 202 == (await telling.send(honest(telling, run, CLAIM))).status
+
+
+IMPOSSIBLE: dict[str, dict[str, Any]] = {
+    "`bounds` found 1999993 (score-bounds), and possible is at least 0 and at most 1000007 points, in steps of 10": {
+        "score": 1_999_993,
+        "ticks": 60,
+    },
+    "`bounds` found 7 (score-bounds), and possible is at least 0 and at most 1000007 points, in steps of 10": {
+        "score": 7,
+        "ticks": 60,
+    },
+}
+"""Claims that no run can have, by the bound that each breaks."""
+
+
+@pytest_asyncio.fixture(params=[True, False], ids=["telling", "discreet"])
+async def bounded(settings: Settings, request: pytest.FixtureRequest) -> AsyncIterator[Harness]:
+    """An edge of a board with narrow bounds, in development mode or outside of it."""
+    board = a_policy("sprint", score={"minimum": 0, "maximum": 1_000_007, "step": 10})
+    changes = {"development": request.param, "policies_dir": write_policies(settings.data_dir / "own", board)}
+    async with running_harness(settings.model_copy(update=changes)) as harness:
+        yield harness
+
+
+async def test_an_impossible_run_is_told_its_bound_in_the_mode_alone(bounded: Harness):
+    """Which rule, the run's number and what is possible; outside of the mode no number at all."""
+    for bound, claim in IMPOSSIBLE.items():
+        answer = await bounded.send(honest(bounded, issued(bounded), claim))
+        assert "bounds-violation" == answer.problem, answer.raw
+        if bounded.edge.settings.development:
+            assert bound == answer.body["bound"]
+            assert answer.body["detail"].endswith(f". Development mode: {bound}.")
+        else:
+            assert {"type", "title", "status", "detail"} == answer.body.keys()
+            assert not any(letter.isdigit() for letter in answer.body["detail"])
+
+
+def test_a_claim_that_no_replay_takes_is_told_what_one_takes():
+    """The longest run that there is, and the names of its statistics."""
+    policy = Policy.model_validate(arcade_policy())
+    long = unplayable(Claim(1, 7_201, {}), policy)
+    assert (
+        "`ticks` is 7201, and possible is at least 1 and at most 7200 (`replay.maximum_ticks`)" == long.bound
+    )
+    for ticks, stats in ((60, {}), (7_200, {"coins": 1, "jumps": 2, "other": 3})):
+        named = unplayable(Claim(1, ticks, stats), policy)
+        names = ", ".join(f"`{name}`" for name in arcade_policy()["replay"]["stats"])
+        assert f"`stats` has to have {names} and nothing else (`replay.stats`)" == named.bound
+
+
+def test_a_statistic_out_of_range_is_told_with_its_name():
+    """A validator of a studio's own, or one of statistics, names what it looked at."""
+    finding = Finding(Reason.STATS_BOUNDS, 9.5, Expected(at_most=4), validator="stats", code="coins")
+    assert (
+        "`stats` found 9.5 of `coins` (stats-bounds), and possible is at most 4" == impossible(finding).bound
+    )
 
 
 async def test_S24_nothing_of_it_is_told_or_computed_outside_of_the_mode(
