@@ -229,8 +229,8 @@ async def _verify(settings: Settings, key_file: Path | None, heads_file: Path | 
     from gateway.ledger.seals.audit import audit, check_checkpoints
     from gateway.settlement.label_audit import check_labels
 
-    keys = _keys(settings, key_file)
     async with existing_ledger(settings) as ledger:
+        keys = _keys(settings, key_file)
         result = await audit(ledger, keys)
         overdue_since_ms = await _overdue_since_ms(ledger, result, settings)
         verification = LedgerVerification(result, overdue_since_ms, await check_labels(ledger))

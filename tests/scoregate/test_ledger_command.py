@@ -144,7 +144,8 @@ def test_M09_verify_says_what_kept_it_from_checking_with_status_2(
     """No ledger, none made; no key; no heads; a file that is no database: neither clean nor tampered."""
     assert (2, "") == command("verify", "--heads", tmp_path / "none")[:2]
     assert (2, "") == command("verify", "--public-key", tmp_path / "none")[:2]
-    assert 2 == command("verify", "--data-dir", tmp_path / "none")[0]
+    status, _, err = command("verify", "--data-dir", tmp_path / "none")
+    assert (2, True) == (status, "there is no ledger; --data-dir" in err)
     assert not (tmp_path / "none").exists()
     key = sealed.settings.data_dir / "seal.key"
     key.rename(tmp_path / "kept")
