@@ -10,6 +10,7 @@ import importlib
 import json
 import os
 import sys
+import traceback
 from array import array
 from types import CodeType
 from typing import IO, Any, Final
@@ -63,7 +64,7 @@ def main(parent: int) -> None:
     order = json.loads(questions.readline())
     memory_bytes, wall_ms = order["memory_bytes"], order["wall_ms"]
     limit_next(memory_bytes, wall_ms, INTERPRETER_BYTES)
-    plugin = compile(base64.b64decode(order["source"]), "plugin.py", "exec", dont_inherit=True)
+    plugin = _compiled(base64.b64decode(order["source"]))
     if not callable(_run(plugin).get("simulate")):
         sys.exit("it has no function `simulate`")
     _say(answers, LOADED)
@@ -83,6 +84,14 @@ def _own_pipes() -> tuple[IO[bytes], IO[bytes]]:
     os.dup2(nothing, 1)
     os.close(nothing)
     return questions, answers
+
+
+def _compiled(source: bytes) -> CodeType:
+    """Return the plug-in's code. Its faults of syntax are told here, where no file is needed for it."""
+    try:
+        return compile(source, "plugin.py", "exec", dont_inherit=True)
+    except SyntaxError as error:
+        sys.exit("".join(traceback.format_exception_only(error)))
 
 
 def _run(plugin: CodeType) -> dict[str, Any]:

@@ -313,7 +313,8 @@ async def test_a_banned_player_is_off_the_board_and_back_as_before(desk: Desk):
 async def test_a_batch_decides_on_what_it_previewed_while_the_queue_changes(desk: Desk):
     """What a moderator decided since the preview stays as it is; an open queue follows, there and back."""
     program = await desk.program()
-    names = await free(desk, program, 3)
+    names = await free(desk, program, 2)
+    assert 2 == len(names), "the demo holds too few runs"
     queue = await desk.sit("/console/queue")
     rows = [queue.locator("tr", has_text=name) for name in names]
     for row in rows:
@@ -326,12 +327,12 @@ async def test_a_batch_decides_on_what_it_previewed_while_the_queue_changes(desk
     await decide(page, "approve")
     await page.wait_for_url("**/console/queue?settled=*")
     applied = [await program.await_batch(await program.apply_batch(batch)) for batch in batches]
-    assert [{"overtaken": 1}, {"decided": 1}, {"decided": 1}] == [batch.outcomes for batch in applied]
+    assert [{"overtaken": 1}, {"decided": 1}] == [batch.outcomes for batch in applied]
     for row in rows:
         await expect(row).to_have_count(0)
     for batch in applied[1:]:
         await program.reverse_batch(batch.batch)
-    for row, count in zip(rows, (0, 1, 1), strict=True):
+    for row, count in zip(rows, (0, 1), strict=True):
         await expect(row).to_have_count(count)
 
 

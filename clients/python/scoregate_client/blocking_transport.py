@@ -94,7 +94,7 @@ class _Carrier:
 
 async def _chunks(response: HTTPResponse, carrier: _Carrier) -> AsyncIterator[bytes]:
     with _told():
-        while True:
+        while not response.isclosed():  # CPython 3.13 closes it with its last byte, and the socket too
             carrier.limit()
             chunk = response.read1(_CHUNK_BYTES)
             if not chunk:

@@ -302,11 +302,13 @@ async def test_F21_a_full_edge_refuses_before_it_reads(harness: Harness, monkeyp
         refused = await connection.answer()
         await connection.send(b"GET /livez HTTP/1.1\r\nHost: " + harness.authority.encode() + b"\r\n\r\n")
         assert 200 == (await connection.answer()).status
+    async with RawConnection(harness.authority) as connection:  # which ends if the answer is before the body
         await connection.send(raw[:-5])
         await asyncio.sleep(0)
         await connection.send(raw[-5:])
         in_pieces = await connection.answer()
-        monkeypatch.undo()
+    monkeypatch.undo()
+    async with RawConnection(harness.authority) as connection:
         await connection.send(raw)
         accepted = await connection.answer()
     for answer in (refused, in_pieces):
