@@ -78,8 +78,6 @@ class Statistics:
     async def recount(self, boards: Collection[str]) -> None:
         """Count every player of some boards again, in one walk through the ledger."""
         recounts, after = {board: self._players(board).recount() for board in boards}, 0
-        for recount in recounts.values():
-            await recount.add([])
         while page := await self._ledger.read(log.players_after(after, count=PAGE)):
             players_of: dict[str, list[str]] = defaultdict(list)
             for _, board, player in page:
