@@ -71,6 +71,20 @@ def test_a_recording_is_held_against_a_few(policy: Policy):
     assert 4 == MOST_COMPARED
 
 
+def test_a_recording_in_which_little_happens_is_held_against_none(policy: Policy):
+    """It is as like another as any two short runs are: none is loaded, and the very same is found by its digest."""
+    neighbours = [neighbour(1), neighbour(3, digest=bytes([5]) * 32)]
+    count = evidence_of(policy).comparable.shingles.size  # type: ignore[union-attr]
+    for minimum, compared in ((count, ["run-1", "run-3"]), (count + 1, [])):
+        forensics = policy.forensics.model_copy(update={"minimum_shingles": minimum})
+        short = policy.model_copy(update={"forensics": forensics})
+        found = _with_candidates(leased(), short, evidence_of(policy), neighbours)
+        assert compared == [each.submission_id for each in found.candidates]
+        assert ("run-3",) == found.same
+    without = _with_candidates(leased(), policy, RecordingEvidence(b"", None), neighbours)
+    assert ((), ("run-3",)) == (without.candidates, without.same)
+
+
 def test_what_is_the_very_same_and_what_came_before_are_told_apart(policy: Policy):
     """By the digest, and by the ledger's order; one's own runs and what is not kept are compared with nothing."""
     candidates = [
