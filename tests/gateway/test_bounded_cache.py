@@ -21,7 +21,7 @@ def sample(name: str, **labels: str) -> float:
 
 
 def test_the_size_of_a_cache_and_what_it_let_go_of_are_in_the_metrics():
-    """As many as its limit, one that was dropped for room, and one for which nobody had asked for long."""
+    """Its limit, one that was dropped for room, one for which nobody had asked for long, and none in the end."""
     now_s = [0.0]
     cache: BoundedCache[str] = BoundedCache("probe", limit=2, idle_s=60, clock=lambda: now_s[0])
     for name in ("a", "b", "c"):
@@ -33,6 +33,9 @@ def test_the_size_of_a_cache_and_what_it_let_go_of_are_in_the_metrics():
     cache.let_go_of_idle()
     assert 1 == sample("scoregate_cached_boards", cache="probe")
     assert 1 == sample("scoregate_cached_boards_dropped_total", cache="probe", why="idle")
+    cache.drop("d")
+    cache.drop("d")
+    assert 0 == sample("scoregate_cached_boards", cache="probe"), "what is dropped by name is gone at once"
 
 
 async def test_without_redis_nobody_s_limits_begin_anew_with_a_board_that_was_let_go(tmp_path: Path):

@@ -297,6 +297,10 @@ def test_webhooks_go_to_public_hosts_over_tls_and_where_the_operator_says(
         ("::ffff:10.0.0.1", False),
         ("64:ff9b::808:808", True),
         ("64:ff9b::a00:1", False),
+        ("2002:808:808::1", True),
+        ("2002:a00:1::1", False),
+        ("2001:0:4136:e378:8000:63bf:f7f7:f7f7", True),
+        ("2001:0:4136:e378:8000:63bf:f5ff:fffe", False),
         ("example.com", False),
     ],
 )

@@ -176,6 +176,22 @@ async def test_a_consumer_with_a_backlog_is_not_held_up_by_those_without(
     assert [6, 2, 0] == [await derivations.follow_log() for _ in range(3)]
 
 
+async def test_a_turn_ends_once_nobody_has_a_whole_slice_left(stage, monkeypatch: pytest.MonkeyPatch):
+    """Without news a steward looks at the log once for each consumer, and not as often as a backlog would take."""
+    derivations = await behind_by_four(stage, monkeypatch)
+    await catch_up(derivations)
+    looks: list[object] = []
+    read = stage.ledger.read
+
+    async def counted(query):
+        looks.append(query)
+        return await read(query)
+
+    monkeypatch.setattr(stage.ledger, "read", counted)
+    assert 0 == await derivations.follow_log()
+    assert len(derivations.of_log) == len(looks)
+
+
 async def test_nothing_is_made_for_webhooks_while_there_are_none(stage, monkeypatch: pytest.MonkeyPatch):
     """No message is written, and after a loss no board is read, for endpoints that do not exist."""
 
@@ -303,6 +319,7 @@ async def test_what_a_lost_stream_would_have_told_are_the_newest_standings_since
     await stage.score("bob", 6)
     revoked = await stage.score("dee", 9)
     best = await stage.score("ada", 7)
+    await stage.score("cy", 4)  # changes nothing: the standing is that of the event before
     await stage.score("bob", 8)
     await stage.decide(revoked, State.REVOKED)
     now_ms = stage.clock()

@@ -135,6 +135,17 @@ async def test_a_rebuild_gives_the_same(stage):
     assert before == {(kind, span): await leaders(stage, kind, span) for kind in TrendKind for span in Span}
 
 
+async def test_what_is_older_than_any_span_makes_no_slots(stage, monkeypatch: pytest.MonkeyPatch):
+    """A trend that begins again passes years of the log without storing what would be deleted next."""
+    monkeypatch.setattr(trends, "PRUNED_AT_ONCE", 0)
+    await stage.receive("ada")
+    stage.clock.shift(KEPT_MS // 1000 + 1)
+    await stage.receive("bob")
+    await catch_up(stage.derivations())
+    assert [("bob", 1)] == await leaders(stage, TrendKind.PLAYED)
+    assert [(2,)] == stage.rows("SELECT count(*) FROM trend_slots"), "one for each span"
+
+
 def test_a_sketch_states_its_error_and_keeps_to_it():
     """A heavy-tailed stream over many more players than it has room for, in slots that are merged."""
     rng = random.Random(3)
@@ -152,6 +163,20 @@ def test_a_sketch_states_its_error_and_keeps_to_it():
     for each in found.values():
         assert each.at_least <= truth[each.item] <= each.at_most <= each.at_least + merged.error
     assert {each for each, weight in truth.items() if weight > merged.error} <= found.keys()
+
+
+def test_leaders_of_equal_weight_are_in_the_order_of_their_names():
+    """However they came, so that a list of equals looks the same at every reading, and a short one has the same first."""
+    names = [f"p{number:02}" for number in range(40)]
+    shuffled = random.Random(5).sample(names, len(names))
+    one, other = FrequencySketch(), FrequencySketch()
+    for sketch, order in ((one, shuffled), (other, reversed(shuffled))):
+        for name in order:
+            sketch.add(name, 3)
+        sketch.add("last", 4)
+    for sketch in (one, other, FrequencySketch.merged([other.stored()])):
+        assert ["last", *names] == [leader.item for leader in sketch.first(100)]
+        assert ["last", *names[:4]] == [leader.item for leader in sketch.first(5)]
 
 
 async def test_a_board_of_a_family_has_trends_and_a_name_of_no_family_has_none(stage, tmp_path: Path):
