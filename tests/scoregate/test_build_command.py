@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from typer.testing import CliRunner, Result
 from policies.loader import load_board
 from scoregate.cli import app
 from tests.support.harness import POLICY
+
+BLOCKED = ("block", "arcade", "arcade-1")
 
 
 @pytest.fixture
@@ -41,6 +44,22 @@ def test_N08_builds_are_listed_with_who_changed_them_and_why(data: Path):
     ]
     assert 0 == run("allow", "arcade", "arcade-1", "--reason", "mended").exit_code
     assert "allow" in run("list", "arcade").output
+
+
+def test_N08_a_change_needs_a_reason_and_a_build_that_there_is_or_was(data: Path):
+    """Nothing but blanks is no reason; a build that left the policy can still be changed, for its runs may be open."""
+    for reason in ("", " \t", "x" * 501):
+        assert "--reason: expected 1 to 500 characters" in str(run(*BLOCKED, "--reason", reason).exception)
+    assert 0 == run(*BLOCKED, "--reason", "x" * 500).exit_code
+    change = ("allow", "arcade", "arcade-0", "--reason", "old")
+    assert "arcade knows no build arcade-0; there are arcade-1" in str(run(*change).exception)
+    with sqlite3.connect(data / "ledger.sqlite3") as database:
+        columns = "board, revision, status, actor, reason, at_ms"
+        database.execute(
+            f"INSERT INTO build_changes (build, {columns}) SELECT 'arcade-0', {columns} FROM build_changes"
+        )
+    assert 0 == run(*change).exit_code
+    assert "arcade knows no build arcade-2" in str(run("allow", "arcade", "arcade-2", *change[3:]).exception)
 
 
 def test_N08_builds_that_nobody_changed_are_the_policys(data: Path):

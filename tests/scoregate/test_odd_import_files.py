@@ -267,6 +267,13 @@ def csv_of_lazily(path: Path) -> Iterator[ImportedScore]:
     return scores_of_csv(path, Columns("player", "score", None))
 
 
+def test_a_file_may_be_longer_than_any_of_its_rows(tmp_path: Path) -> None:
+    """The bound is that of a row over however many lines; a hundred thousand short ones are read."""
+    rows = csv_rows.LONGEST_ROW // 10
+    (tmp_path / "long.csv").write_text("player,score\n" + "player,1234\n" * rows)
+    assert rows == sum(1 for _ in scores_of_csv(tmp_path / "long.csv", Columns("player", "score", None)))
+
+
 def test_a_line_without_end_is_not_read_to_its_end(tmp_path: Path) -> None:
     """Zeros that take no room on the disk, as many as there may be: what is read is bounded."""
     path = tmp_path / "huge.csv"
