@@ -8,7 +8,7 @@ import logging
 import sqlite3
 import ssl
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -253,6 +253,27 @@ def test_F02_the_same_failure_is_logged_a_few_times_a_minute():
         fail_at_one_place()
     assert 1000 - PER_MINUTE == lines[-1]["left_out"]
     assert len({line["event_id"] for line in lines}) == len(lines)
+
+
+def test_F02_a_failure_is_known_by_the_code_that_raised_it():
+    """Whoever called it from far away, it is the same one; another error of the same callers is another."""
+
+    def print_of(raising: Callable[[], None], calls: int) -> str:
+        def deeper(left: int) -> None:
+            deeper(left - 1) if left else raising()
+
+        with pytest.raises((KeyError, ValueError)) as raised:
+            deeper(calls)
+        return report(FaultPlace.DUTY, raised.value).partition("-")[0]
+
+    def one() -> None:
+        raise KeyError("one")
+
+    def other() -> None:
+        raise KeyError("one")
+
+    assert print_of(one, 8) == print_of(one, 9)
+    assert 3 == len({print_of(one, 8), print_of(other, 8), print_of(lambda: int("x"), 8)})
 
 
 def fail_at_one_place() -> None:

@@ -76,6 +76,19 @@ def test_a_workspace_that_is_in_use_is_left_alone(temporary: Path):
     second.close()
 
 
+def test_another_users_workspace_is_left_alone(temporary: Path, monkeypatch: pytest.MonkeyPatch):
+    """Also by a worker of the root, who may remove everything, and however abandoned it looks."""
+    abandoned = temporary / f"{PREFIX}gone"
+    abandoned.mkdir()
+    (abandoned / "lock").touch()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "geteuid", lambda: abandoned.stat().st_uid + 1)
+        remove_abandoned()
+        assert abandoned.is_dir()
+    remove_abandoned()
+    assert not abandoned.exists()
+
+
 def test_without_room_for_a_workspace_no_program_is_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """It is our trouble, and says what failed: the run is no false one for it."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))

@@ -363,11 +363,12 @@ async def test_F08_circles_are_bounded_and_read_without_them(
     key = await registered(harness)
     await fill(harness, key, "vault", SCORES)
     assert 200 == (await bring(harness, key, "p5", ["p2", "p7"])).status
-    monkeypatch.setattr(circle_memory, "MOST_BYTES", 0)
+    of_three = 3 * circle_memory.BYTES_EACH
+    monkeypatch.setattr(circle_memory, "MOST_BYTES", of_three - 1)
     expected = [(1, "p7", 3), (2, "p5", 5), (3, "p2", 8)]
     assert expected == ranks(await among(harness, "p5"))
     assert [] == [each async for each in harness.edge.index.client.scan_iter("*circle*")]
-    monkeypatch.undo()
+    monkeypatch.setattr(circle_memory, "MOST_BYTES", of_three)
     assert expected == ranks(await among(harness, "p5"))
     assert [] != [each async for each in harness.edge.index.client.scan_iter("*circle*")]
 

@@ -39,6 +39,16 @@ async def test_one_tick_is_one_call_and_what_comes_meanwhile_the_next():
     assert [[1, 2], [3, 4, 5], [6]] == calls.groups
 
 
+async def test_what_came_together_goes_together_within_the_limit():
+    """A call that has room for some of them leaves all for the next; more than the limit at once are a call of their own."""
+    calls = Calls()
+    calls.go.set()
+    batcher: Batcher[int, int] = Batcher(calls.send, limit=3)
+    asked = [batcher.ask_all(each) for each in ([1, 2], [3, 4], [5], [6, 7, 8, 9])]
+    assert [[2, 4], [6, 8], [10], [12, 14, 16, 18]] == await asyncio.gather(*asked)
+    assert [[1, 2], [3, 4, 5], [6, 7, 8, 9]] == calls.groups
+
+
 async def test_who_stops_waiting_does_not_disturb_the_others():
     """A cancelled asker loses its own answer alone, before or during the call."""
     calls = Calls()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,13 @@ from hypothesis import strategies as st
 from gateway.index.board_index import BoardIndex
 from gateway.index.connection import connect
 from gateway.index.shards import ShardedIndex
+from gateway.index.windows import exact_distribution
 from gateway.index.windows.exact_distribution import ExactDistributions
 from gateway.ledger.sqlite.transaction import SqliteTransaction, drive
 from gateway.ledger.standings.distribution import distribution_of
 from gateway.ledger.standings.slots import put_standing, read_slot
 from gateway.shared_records import ScoreDistribution, Standing, position_at
-from policies.errors import IndexNotWhole
+from policies.errors import IndexNotWhole, IndexUnavailable
 from policies.fields import SortOrder
 from policies.ranking import Ranking
 from tests.gateway.index.test_order_and_projection import a_change
@@ -155,6 +157,31 @@ def test_a_distribution_is_that_of_a_plain_sort(
 def test_a_share_is_reached_by_whole_entries(share: int, position: int):
     """The first entry from the last one up with which the share is reached; the last one for a share of nothing."""
     assert position == position_at(10, share)
+
+
+async def test_a_board_in_shards_is_read_again_if_entries_leave_meanwhile(
+    valkey: ValkeyServer, monkeypatch: pytest.MonkeyPatch
+):
+    """Each share has its score, those of the board without them; one that shrinks all the time is not waited for."""
+    standings = [a_standing(f"p{at}", at, seq=at + 1) for at in range(10)]
+    index = await in_redis(valkey, a_ranking(), standings, 2)
+    leaving = [replace(each, score=None, order=0, member="", seq=100) for each in standings]
+    read = index.page
+
+    async def page(window: str, first: int, count: int) -> Any:
+        if leaving:
+            await index.project(a_change(100, leaving.pop()))
+        return await read(window, first, count)
+
+    monkeypatch.setattr(index, "page", page)
+    monkeypatch.setattr(exact_distribution, "SHARES_AT_ONCE", 1)
+    leaving, kept = leaving[:2], leaving[2:]
+    found = await ExactDistributions(index).of("alltime", [5], [10_000, 0])
+    assert (8, (4,), (9, 2), 9, 2) == (found.total, found.better, found.at, found.best, found.worst)
+    leaving += kept
+    with pytest.raises(IndexUnavailable, match="shrinks faster"):
+        await ExactDistributions(index).of("alltime", [5], [10_000, 0])
+    await index.client.aclose()
 
 
 async def test_a_board_that_is_not_whole_says_so(valkey: ValkeyServer):

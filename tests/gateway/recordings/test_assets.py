@@ -119,6 +119,16 @@ async def test_assets_used_last_are_at_hand_within_a_bound(
     assert 20 == assets._used_bytes == sum(map(len, assets._at_hand.values()))
 
 
+async def test_an_asset_that_several_load_at_once_takes_its_room_once(recordings: Recordings):
+    """Counted for each of them, it would leave less and less room for others."""
+    assets = Assets(recordings, cache_bytes=25)
+    first, second = [await assets.store(name * 10) for name in (b"a", b"b")]
+    await asyncio.gather(*(assets.load(first) for _ in range(3)))
+    await assets.load(second)
+    assert [first, second] == list(assets._at_hand)
+    assert 20 == assets._used_bytes
+
+
 async def test_a_tampered_asset_is_no_asset(recordings: Recordings, tmp_path: Path):
     """Bytes that do not have the digest, or are more than an asset may have, are given to no simulator and no reader."""
     assets = Assets(recordings)

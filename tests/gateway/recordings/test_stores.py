@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 
 from gateway.recordings.blobs import Blobs
 from gateway.recordings.directory import DirectoryBlobs
+from gateway.recordings.folder import BlobFolder
 from gateway.recordings.opening import store_of
 from gateway.recordings.recording_store import RecordingStore, condemned_name, kept_digest, kept_name
 from gateway.runtime.settings import Settings
@@ -101,6 +102,16 @@ def test_pages_walk_everything_once_in_order(blobs: Blobs):
         assert len(page) <= 3
         seen += [blob.name for blob in page]
     assert sorted(names) == seen
+
+
+def test_a_folder_of_blobs_is_walked_from_its_first_to_its_last(blobs: Blobs):
+    """By names within it, whatever lies before and behind it."""
+    for name in ("00/before", "assets/a", "assets/b", "assets/c", "assetsbehind", "condemned/a"):
+        blobs.put(name, b"x")
+    folder, seen = BlobFolder(blobs, "assets/"), [""]
+    while page := folder.page(seen[-1], 2):
+        seen += [blob.name for blob in page]
+    assert ["a", "b", "c"] == seen[1:]
 
 
 def test_what_is_gone_is_moved_and_removed_without_a_word(blobs: Blobs):
