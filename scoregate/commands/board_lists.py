@@ -1,4 +1,4 @@
-"""`scoregate board list`: the boards of a family."""
+"""`scoregate board list`: the boards of a family, or those of policy files and those without a policy."""
 
 from __future__ import annotations
 
@@ -14,18 +14,24 @@ from scoregate.commands.tables import AsJson, show
 
 if TYPE_CHECKING:
     from gateway.ledger.boards.listing import BoardOrder
+    from gateway.ledger.derived.counts import BoardCounts
     from gateway.ledger.ledger import Ledger
     from gateway.runtime.settings import Settings
     from policies.family import Family
+    from policies.loader import Board, Policies
     from policies.opened_board import BoardState, OpenedBoard
 
 E = TypeVar("E", bound=StrEnum)
 
+DESCRIBED: Final = ("board", "title", "writes", "submissions", "promoted", "described_by")
 COLUMNS: Final = ("board", "title", "state", "opens_at", "closes_at", "opened_at", "opened_by", "version")
 
 
 def board_list(
-    family: Annotated[str, typer.Argument(help="The family's name.")],
+    family: Annotated[
+        str | None,
+        typer.Argument(help="The family; without it, boards of policy files, and of no policy."),
+    ] = None,
     order: Annotated[str, typer.Option(help="`name`, `newest`, or `played`: most played of late.")] = "name",
     filters: Annotated[
         list[str] | None,
@@ -39,12 +45,69 @@ def board_list(
     as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
-    """List the boards of a family."""
+    """List the boards of a family; or those of policy files, and those that the ledger alone knows."""
     settings = deployment_of(data_dir)
+    if family is None:
+        if filters or states or order != "name":
+            raise SettingsError("--order, --filter and --state choose among the boards of a family: name one")
+        described = finish(_described(settings, limit))
+        show(described[:limit], DESCRIBED, as_json=as_json)
+        _tell_of_more(len(described) > limit and not as_json, limit)
+        return
     boards = finish(_listed(settings, family, order, filters or [], states or [], limit))
     show(map(_facts, boards[:limit]), COLUMNS, as_json=as_json)
-    if len(boards) > limit and not as_json:
+    _tell_of_more(len(boards) > limit and not as_json, limit)
+
+
+def _tell_of_more(has_more: bool, limit: int) -> None:
+    if has_more:
         typer.echo(f"and more: --limit is {limit}")
+
+
+async def _described(settings: Settings, limit: int) -> list[Mapping[str, object]]:
+    """Return the boards of policy files, then those that have submissions and no policy.
+
+    They are at least `limit` + 1, if there are so many. Raises SettingsError and LedgerUnavailable.
+    """
+    from gateway.ledger.derived.counts import counts_of
+    from policies.loader import load_policies
+
+    async with existing_ledger(settings) as ledger:
+        policies = load_policies(settings.policies_dir)
+        described = [
+            _counted(name, await ledger.read(counts_of(name)), policies.boards[name])
+            for name in sorted(policies.boards)
+        ]
+        async for name, counts in _without_policy(ledger, policies):
+            described.append(_counted(name, counts))
+            if len(described) > limit:
+                break
+    return described
+
+
+async def _without_policy(ledger: Ledger, policies: Policies) -> AsyncIterator[tuple[str, BoardCounts]]:
+    """Yield the boards that have submissions, and that neither a file nor a family describes."""
+    from gateway.ledger.derived.counts import counts_after
+    from policies.opened_board import family_named_by
+
+    after = ""
+    while page := await ledger.read(counts_after(after)):
+        for after, counts in page.items():
+            if (family_named_by(after) or after) not in policies.by_name:
+                yield after, counts
+
+
+def _counted(name: str, counts: BoardCounts, board: Board | None = None) -> Mapping[str, object]:
+    """Return a board with its policy, if it has one, and what a steward has counted."""
+    return {
+        "board": name,
+        "title": board.policy.title if board else None,
+        "writes": board.policy.writes.value if board else None,
+        "submissions": counts.attempts,
+        "promoted": counts.promoted,
+        "described_by": "a file" if board else "nothing",
+        "digest": board.digest if board else None,
+    }
 
 
 async def _listed(

@@ -13,11 +13,13 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from gateway.ledger.boards import board_opening
+from gateway.ledger.derived import counts
 from gateway.recordings.recording_store import ASSETS, kept_name
 from policies.errors import SettingsError
 from scoregate.cli import app
 from scoregate.commands import board_lives
 from tests.support.families import write_family
+from tests.support.policies import a_policy, write_policies
 
 
 @pytest.fixture
@@ -259,3 +261,47 @@ def test_a_folder_without_a_ledger_is_told_before_its_families(tmp_path: Path):
     result = run("list", "level", "--data-dir", tmp_path / "none")
     assert isinstance(result.exception, SettingsError)
     assert "there is no ledger; --data-dir" in str(result.exception)
+
+
+def counted(data: Path, **counts: tuple[int, int]) -> None:
+    """Write what the stewards have counted of boards, whose full stops are underlines here."""
+    with closing(sqlite3.connect(data / "ledger.sqlite3")) as ledger, ledger:
+        rows = [(name.replace("_", "."), *both) for name, both in counts.items()]
+        ledger.executemany("INSERT INTO board_counts VALUES (?, ?, ?)", rows)
+
+
+def test_boards_are_listed_with_those_that_no_policy_describes(data: Path):
+    """Boards of files, with none of their runs or with some; then what a lost file leaves; a family's are its own."""
+    write_policies(data / "policies", a_policy("alps"), a_policy("bora"))
+    counted(data, bora=(7, 5), gone=(3, 2), track_monza=(4, 4), other_monza=(1, 0))
+    boards = rows("list")
+    assert [
+        ("alps", 0, 0, "a file"),
+        ("bora", 7, 5, "a file"),
+        ("gone", 3, 2, "nothing"),
+        ("other.monza", 1, 0, "nothing"),
+    ] == [tuple(row[name] for name in ("board", "submissions", "promoted", "described_by")) for row in boards]
+    assert ("Bora", "open", True) == (
+        boards[1]["title"],
+        boards[1]["writes"],
+        boards[1]["digest"].startswith("sha256:"),
+    )
+    assert {None} == {row[name] for row in boards[2:] for name in ("title", "writes", "digest")}
+    assert "DESCRIBED BY" in run("list").output.splitlines()[0]
+
+
+def test_boards_without_a_policy_are_listed_up_to_the_limit(data: Path, monkeypatch: pytest.MonkeyPatch):
+    """However many a page of them has; that there are more is said."""
+    monkeypatch.setattr(counts, "COUNTED_AT_ONCE", 2)
+    counted(data, **{f"gone{number}": (number, 0) for number in range(5)})
+    assert [f"gone{number}" for number in range(5)] == [row["board"] for row in rows("list")]
+    assert ["gone0", "gone1", "gone2"] == [row["board"] for row in rows("list", "--limit", 3)]
+    assert "and more: --limit is 3" in run("list", "--limit", 3).output
+    assert "and more" not in run("list", "--limit", 5).output
+
+
+def test_what_chooses_among_a_familys_boards_needs_the_family(data: Path):
+    """An order, a filter or a state says nothing of boards of files."""
+    for words in (("--order", "newest"), ("--filter", "country=it"), ("--state", "open")):
+        refused = run("list", *words)
+        assert (1, True) == (refused.exit_code, "name one" in str(refused.exception))

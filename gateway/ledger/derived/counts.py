@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from sqlalchemy import bindparam, delete, select
 from sqlalchemy.dialects.postgresql import insert
@@ -14,7 +14,16 @@ from gateway.ledger.transaction import Operation, Query, Transaction
 _c = board_counts.c
 
 _COUNTS = Query(select(_c.attempts, _c.promoted).where(_c.board == bindparam("board")))
+COUNTED_AT_ONCE: Final = 1_000
+"""The most boards whose counts are read at once."""
+
 _put = insert(board_counts)
+_LISTED = Query(
+    select(_c.board, _c.attempts, _c.promoted)
+    .where(_c.board > bindparam("after"))
+    .order_by(_c.board)
+    .limit(bindparam("most"))
+)
 _ADD = Query(
     _put.on_conflict_do_update(
         index_elements=["board"],
@@ -37,6 +46,18 @@ def counts_of(board: str) -> Operation[BoardCounts]:
     async def work(tx: Transaction) -> BoardCounts:
         rows = await tx.rows(_COUNTS, board=board)
         return BoardCounts(*rows[0]) if rows else BoardCounts()
+
+    return work
+
+
+def counts_after(board: str) -> Operation[dict[str, BoardCounts]]:
+    """Return the counts of the boards that follow by name, at most COUNTED_AT_ONCE; none after the last."""
+
+    async def work(tx: Transaction) -> dict[str, BoardCounts]:
+        return {
+            name: BoardCounts(*counts)
+            for name, *counts in await tx.rows(_LISTED, after=board, most=COUNTED_AT_ONCE)
+        }
 
     return work
 
