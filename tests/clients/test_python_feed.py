@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from scoregate_client import FeedEvent, HttpStream, ScoregateClient, ScoregateError, Unanswered
 from scoregate_client import feed as client_feed
+from scoregate_client.running import AsyncioRunner
 
 from gateway.index import keys
 from gateway.index.feed.listener import FeedEnd
@@ -149,3 +150,23 @@ async def test_watching_waits_for_a_gateway_that_starts_again(settings: Settings
             await add(harness.edge.index.client, entry("ada", 2))
             assert [("standing", 2)] == await take(events, 1)
             await events.aclose()
+
+
+async def test_a_hint_ends_one_pause_and_no_other() -> None:
+    """Whoever waits for a verdict looks once more; without another hint the next pause is whole."""
+    hint = asyncio.Event()
+
+    async def hints() -> AsyncGenerator[object, None]:
+        await hint.wait()
+        yield "changed"
+        await asyncio.Event().wait()
+
+    async with AsyncioRunner().hinted(hints()) as pause:
+        first = asyncio.create_task(pause(60))
+        hint.set()
+        await first
+        second = asyncio.create_task(pause(60))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not second.done()
+        second.cancel()

@@ -379,6 +379,58 @@ def test_an_entry_is_read_as_it_was_written(board: str, key: bytes, recording: b
     assert b64encode(key) in entry.encoded()
 
 
+def test_a_run_is_one_entry_for_each_body_that_submits_it() -> None:
+    """The same again is the entry that is there; another score is another claim, on which the gateway decides."""
+    gateway = Gateway(MemoryDisk())
+    client = a_client(gateway)
+    first = later(client)
+    other = client.submit_later(a_run(), 8, 3, {"coins": 1}, b"SGR1")
+    assert ([first, other], 2) == ([later(client), other], client.waiting())
+    client.flush()
+    assert [first.body, other.body] == [body.decode() for body in gateway.taken["ticket-0"]]
+
+
+def test_a_run_is_found_behind_a_damaged_entry_of_its_own() -> None:
+    """What cannot be read is no reason to keep what can be twice."""
+    gateway = Gateway(MemoryDisk())
+    digest = sha256(b"ticket-0").hexdigest()[:8]
+    gateway.disk.files[f"0000000000001-{digest}.json"] = b"{"
+    client = a_client(gateway)
+    assert later(client) == later(client)
+    assert 2 == client.waiting()
+
+
+@pytest.mark.parametrize(
+    ("seen", "waiting"),
+    [
+        ({"state": "promoted", "verified": True}, 0),
+        ({"state": "promoted", "verified": False}, 1),
+        ({"state": "pending"}, 1),
+        ({"state": "held"}, 1),
+        ({"state": "rejected"}, 0),
+        ({"state": "revoked"}, 0),
+        ({"state": "superseded"}, 0),
+    ],
+)
+def test_a_recording_is_kept_as_long_as_it_may_be_asked_for(seen: dict[str, Any], waiting: int) -> None:
+    """Until the run is verified, or counts for nothing any more."""
+    gateway = Gateway(MemoryDisk())
+    client = a_client(gateway)
+    later(client, committed=True)
+    gateway.seen = seen
+    client.flush()
+    assert waiting == client.waiting()
+
+
+def test_a_damaged_entry_is_set_aside_for_good() -> None:
+    """Its new name is on the disk: after a power cut it is not reported once more."""
+    disk = MemoryDisk(files={"0000000000001-00000000.json": b"{"})
+    assert ["damaged"] == [each.outcome for each in a_client(Gateway(disk)).flush().outcomes]
+    disk.restart(power_cut=True)
+    assert () == a_client(Gateway(disk)).flush().outcomes
+    assert ["0000000000001-00000000.json.damaged"] == disk.names()
+
+
 def test_a_damaged_entry_holds_up_nobody() -> None:
     """It is set aside and reported, and what lies behind it is sent."""
     gateway = Gateway(MemoryDisk())
