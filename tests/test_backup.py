@@ -211,7 +211,10 @@ async def test_assets_of_boards_are_backed_up_with_recordings(deployment: Settin
 
 
 def test_neither_writes_over_anything(deployment: Settings, tmp_path: Path):
-    """A target with something in it is refused, and left as it is."""
+    """A target with something in it is refused, and left as it is; so is one that is no folder."""
+    (tmp_path / "file").touch()
+    with pytest.raises(BackupFailed, match="not empty"):
+        back_up(deployment, tmp_path / "file")
     back_up(deployment, tmp_path / "backup")
     before = tree(tmp_path / "backup"), tree(deployment.data_dir)
     with pytest.raises(BackupFailed, match="not empty"):

@@ -21,7 +21,7 @@ from gateway.runtime.settings import bundled_policies
 from gateway.settlement.batches import apply
 from policies.loader import load_boards
 from policies.vocabulary import State
-from scoregate import operator_batches
+from scoregate import operator_batches, quarantine
 from scoregate.cli import app, main
 from tests.support.ledger import new_submission, opened, rows
 from tests.support.ports import unserved_port
@@ -137,6 +137,30 @@ def test_T02_a_quarantine_needs_no_index_and_says_what_it_could_not_reach(data: 
         )
     assert "there is no batch" in refusal(batches("apply", "nope"))
     assert "the batch is reversed" in refusal(batches("apply", batch))
+
+
+def test_T02_a_quarantine_reaches_everything_that_the_key_has_written(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Also at the ends of the spans in which the ledger is read; of a key that wrote nothing there is no batch."""
+    for key in ("eu-1", "eu-2"):
+        add(key)
+    [board, *_] = load_boards(bundled_policies())
+    names = [f"run-{number}" for number in range(7)]
+
+    async def write() -> None:
+        async with opened(data / "ledger.sqlite3") as ledger:
+            for name in names:
+                known = {"board": board, "credential": "server:eu-1", "state": State.PROMOTED}
+                await ledger.append(new_submission(name, at_ms=wall_clock(), **known))
+
+    asyncio.run(write())
+    monkeypatch.setattr(quarantine, "SPAN", 3)
+    monkeypatch.setattr(quarantine, "SLICE", 1)
+    since = ("--compromised-since", "2020-01-01T00:00:00Z")
+    assert 0 == run("revoke", "eu-2", *since).exit_code
+    assert "previewed" not in batches("list").output
+    assert names == quarantined(run("revoke", "eu-1", *since), "to-be-quarantined")
 
 
 def test_a_batch_that_somebody_turned_meanwhile_is_told_in_a_line(

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import cast
 from urllib.request import urlopen
@@ -50,6 +51,18 @@ def test_the_metrics_of_a_part_are_served_while_it_runs(tmp_path: Path):
         with serving_metrics(settings), urlopen(f"http://{settings.metrics_bind}/metrics") as response:
             text = response.read().decode()
     assert 'scoregate_submissions_total{board="arcade",outcome="promoted"}' in text
+
+
+def test_metrics_are_at_their_path_and_nowhere_else(tmp_path: Path):
+    """Whatever a scraper asks for besides; at any other path there is nothing."""
+    settings = settings_at(f"127.0.0.1:{free_port()}", tmp_path)
+    with serving_metrics(settings):
+        for path, status in (("/metrics?name=x", 200), ("/metrics/", 404), ("/", 404), ("/metricsx", 404)):
+            connection = HTTPConnection(*settings.metrics_bind.rsplit(":", 1))
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            assert (status, status == 200) == (answer.status, b"scoregate_" in answer.read())
+            connection.close()
 
 
 def test_an_address_that_is_taken_is_named(tmp_path: Path):

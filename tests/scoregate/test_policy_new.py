@@ -129,6 +129,17 @@ def test_N02_options_answer_without_a_question(tmp_path: Path):
     assert PATHS["verified"][1] == told(load_board(file).policy)
 
 
+def test_N02_no_answer_leads_to_a_default_or_a_list_that_is_refused(tmp_path: Path):
+    """The build of a board with a long name has one that builds may have; a window that is named twice is kept once."""
+    name = "coins" * 9 + "abc"
+    file = tmp_path / f"{name}.yaml"
+    options = ["--simulator", MODULE, "--maximum-ticks", 7200, "--maximum", 500]
+    assert 0 == new(file, "--no-ask", *options, "--windows", "daily,alltime, daily,").exit_code
+    policy = load_board(file).policy
+    assert (name, ["daily", "alltime"]) == (policy.board, [each.value for each in policy.windows])
+    assert [f"{name[:30]}-1"] == [*policy.builds]
+
+
 def test_N02_a_file_that_is_there_is_left_alone(tmp_path: Path):
     """Nothing is asked, and nothing is written; what cannot be loaded is not left behind either."""
     file, other = tmp_path / "coins.yaml", tmp_path / "other.yaml"

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from gateway.deployment.run_files import running_parts
+from policies.errors import SettingsError
 from scoregate.private_files import keep_private
 from tests.support import preloaded
 from tests.support.deployment import deployed, eventually
@@ -58,6 +61,19 @@ def test_F12_what_links_lead_to_keeps_its_rights(tmp_path: Path):
         os.umask(before)
     rights = [path.stat().st_mode & 0o777 for path in (data, data / "file", elsewhere, elsewhere / "file")]
     assert [0o700, 0o600, 0o755, 0o644] == rights
+
+
+def test_F12_a_folder_that_users_share_is_no_data_directory(tmp_path: Path):
+    """As /tmp is: nothing in it is ours, so that its rights stay as they are."""
+    tmp_path.chmod(0o1777)
+    (tmp_path / "theirs").touch(mode=0o644)
+    before = os.umask(0o022)
+    try:
+        with pytest.raises(SettingsError, match="expected a directory of its own, not one that users share"):
+            keep_private(tmp_path)
+    finally:
+        os.umask(before)
+    assert [0o777, 0o644] == [path.stat().st_mode & 0o777 for path in (tmp_path, tmp_path / "theirs")]
 
 
 async def test_F12_a_part_that_is_started_alone_is_private(tmp_path: Path):

@@ -10,11 +10,19 @@ from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
 from typer.testing import CliRunner, Result
 
 from gateway.edge.auth.keyring import keyring_of
 from gateway.runtime.settings import bundled_policies, load_settings
+from policies.errors import SettingsError
 from scoregate.cli import app
 from tests.support.game import ROOT
 
@@ -90,6 +98,23 @@ def test_a_server_signs_with_its_private_key(tmp_path: Path):
     signature = re.search(r"^Signature: sg=:(.*):$", fields, re.MULTILINE)
     assert signature is not None
     private.public_key().verify(base64.b64decode(signature[1]), base.encode())
+
+
+@pytest.mark.parametrize("kind", ["encrypted", "of another kind", "public"])
+def test_a_file_with_another_key_is_refused(tmp_path: Path, kind: str):
+    """One that needs a password, one that is no Ed25519 key, and the public part alone: by one sentence."""
+    private = Ed25519PrivateKey.generate()
+    how = (Encoding.PEM, PrivateFormat.PKCS8)
+    texts = {
+        "encrypted": private.private_bytes(*how, BestAvailableEncryption(b"secret")),
+        "of another kind": X25519PrivateKey.generate().private_bytes(*how, NoEncryption()),
+        "public": private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo),
+    }
+    pem = tmp_path / "server.pem"
+    pem.write_bytes(texts[kind])
+    refused = run("sign", URL, "--key-file", str(pem), "--key-id", "eu-1")
+    assert isinstance(refused.exception, SettingsError)
+    assert f"{pem}: expected the answer that opened a run" in str(refused.exception)
 
 
 @pytest.mark.parametrize(
