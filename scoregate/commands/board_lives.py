@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 SHOWN: Final = 1_000
 """Most rows of a table of outcomes. Of larger files it has only what was refused; `--json` has all."""
 
+SHOWN_CHARACTERS: Final = 200
+"""Most characters that a fault repeats of an option."""
+
 NONE: Final = "none"
 """The word that takes a value away."""
 
@@ -206,5 +209,6 @@ def _object(name: str, text: str | None) -> Any:
         if text.lstrip().startswith("{"):
             return json.loads(text)
         return json.loads(Path(text).read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise SettingsError(f"--{name}: {text}: not a JSON object: {error}") from None
+    except (ValueError, RecursionError) as error:
+        shown = text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
+        raise SettingsError(f"--{name}: {shown}: not a JSON object: {error}") from None

@@ -170,6 +170,10 @@ def test_boards_are_listed_in_order_and_by_their_metadata(data: Path, monkeypatc
         (("open", "track.a", "--from", "b.csv"), "name a board and say what it has"),
         (("open", "track.a", "--title", "A", "--metadata", "{"), "--metadata: {: not a JSON object"),
         (("change", "track.a", "--bounds", "{"), "--bounds: {: not a JSON object"),
+        (
+            ("change", "track.a", "--bounds", '{"":' + "[" * 50_000),
+            f'--bounds: {{"":{"[" * 196}…: not a JSON object',
+        ),
         (("change", "track.a"), "say what to change"),
         (("list", "kart"), "no family kart; there is track"),
         (("list", "track", "--order", "size"), "--order: expected name, newest, played; got 'size'"),
