@@ -35,9 +35,11 @@ up."""
 NOBODY = 65_534
 """The user and group that owns nothing, on Linux and the BSDs."""
 
-# <linux/prctl.h>, <linux/sched.h>, <linux/landlock.h>; the Landlock calls have one number on every machine.
+# <linux/prctl.h>, <linux/sched.h>, <linux/capability.h>, <linux/landlock.h>; the Landlock calls have one
+# number on every machine.
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
 _CLONE_NEWUSER, _CLONE_NEWNET, _CLONE_NEWIPC = 0x1000_0000, 0x4000_0000, 0x0800_0000
+_CAPABILITY_VERSION, _CAPABILITY_SETS_BYTES = 0x2008_0522, 24
 _LANDLOCK_CREATE_RULESET, _LANDLOCK_ADD_RULE, _LANDLOCK_RESTRICT_SELF = 444, 445, 446
 _LANDLOCK_VERSION_FLAG = 1
 _TCP_SINCE, _SCOPES_SINCE = 4, 6
@@ -90,6 +92,7 @@ def leave(parent: int, allowed: Mapping[str, int]) -> None:
         return
     libc = ctypes.CDLL(None, use_errno=True)
     _leave_network(libc)
+    _give_up_capabilities(libc)
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     _leave_files(libc, allowed.items())
@@ -141,6 +144,15 @@ def _leave_network(libc: ctypes.CDLL) -> None:
     become_nobody()
     if not has_left:
         libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET | _CLONE_NEWIPC)
+
+
+def _give_up_capabilities(libc: ctypes.CDLL) -> None:
+    """Give up every right of root's over the kernel: a new user namespace grants them all within itself.
+
+    So does root's user, where root may not change users.
+    """
+    header = struct.pack("=Ii", _CAPABILITY_VERSION, 0)  # of this process
+    libc.capset(header, bytes(_CAPABILITY_SETS_BYTES))
 
 
 def _fields_of(version: int) -> int:

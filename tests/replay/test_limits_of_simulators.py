@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -184,6 +185,27 @@ def test_P17_modules_and_plugins_are_nobody_in_a_session_of_their_own(tmp_path: 
     assert (["0" * 16], ["1"]) == (status["CapEff"], status["NoNewPrivs"])
     if is_root():
         assert ([str(NOBODY)] * 4, [str(NOBODY)] * 4, []) == (status["Uid"], status["Gid"], status["Groups"])
+
+
+CONFINED = """
+import os
+from replay.confined import confinement
+if os.geteuid() == 0:
+    confinement.become_nobody()
+with open("/proc/self/status") as status:
+    status.read()
+    confinement.confine(os.getppid())
+    status.seek(0)
+    print(status.read())
+"""
+
+
+@pytest.mark.skipif(not has_namespaces(), reason="this system grants no namespaces")
+def test_P17_a_worker_that_is_not_root_gains_nothing_by_the_namespace_it_makes():
+    """P17: who makes one is its root, with every right over what the kernel keeps in it, until they are given up."""
+    done = subprocess.run([sys.executable, "-c", CONFINED], capture_output=True, text=True, check=True)
+    status = dict(line.split(":\t") for line in done.stdout.splitlines() if line.startswith("Cap"))
+    assert {"0" * 16} == {status[each] for each in ("CapInh", "CapPrm", "CapEff", "CapAmb")}
 
 
 @pytest.mark.skipif(not has_namespaces(), reason="this system grants no namespaces")

@@ -287,6 +287,9 @@ def test_N10_the_how_to_for_python_programs_works(tmp_path: Path) -> None:
     assert "warning" not in checked.stdout
 
     [package] = (tmp_path / "simulators" / "venv").glob("lib/*/site-packages/orbits")
+    for each in (package, *package.rglob("*/")):  # the page has all of it read-only, also for its owner
+        each.chmod(0o755)
+    package.parent.chmod(0o755)
     shutil.rmtree(package)
     checked = run(checking)
     assert 2 == checked.returncode

@@ -25,7 +25,7 @@ from replay.worker.audit import Auditor
 from replay.worker.reverification import Reverifier
 from tests.replay.games import COURSES, STATS, store
 from tests.support.boards import BUILD, claim_of, tiny_play, write_board
-from tests.support.harness import Answer, Harness, Run, running_harness
+from tests.support.harness import Answer, Harness, Run, free_port, running_harness
 from tests.support.ledger import rows
 from tests.support.metrics import counts
 from tests.support.valkey import ValkeyServer
@@ -48,8 +48,12 @@ def simulators() -> Iterator[AllSimulators]:
 async def harness(tmp_path: Path, valkey: ValkeyServer) -> AsyncIterator[Harness]:
     """An edge with a family, whose simulator takes parameters and assets, and a board with both."""
     write_family(tmp_path / "policies")
-    folders = {"data_dir": tmp_path / "data", "policies_dir": tmp_path / "policies"}
-    async with running_harness(Settings(redis_url=valkey.url, verify_attempts=2, **folders)) as harness:
+    places: dict[str, Any] = {
+        "data_dir": tmp_path / "data",
+        "policies_dir": tmp_path / "policies",
+        "bind": f"127.0.0.1:{free_port()}",
+    }
+    async with running_harness(Settings(redis_url=valkey.url, verify_attempts=2, **places)) as harness:
         harness.edge.recordings.assets.store(COURSE.asset or b"", MAP)
         terms = FamilyTerms("track", "sha256:track")
         await harness.edge.ledger.write(open_boards(terms, [COURSE], actor="ops", at_ms=harness.clock()))

@@ -16,7 +16,7 @@ import pytest
 from gateway.runtime.settings import Settings
 from scoregate.commands import health
 from scoregate.light import DEFAULT_BIND, TIMEOUT_S, is_well
-from tests.support.harness import running_harness
+from tests.support.harness import free_port, running_harness
 from tests.support.policies import arcade_policy, write_policies
 from tests.support.ports import unserved_port
 
@@ -128,6 +128,7 @@ async def test_a_real_edge_is_well_and_nothing_heavy_is_loaded_to_see_it(tmp_pat
         data_dir=tmp_path / "data",
         policies_dir=write_policies(tmp_path / "policies", arcade_policy()),
         redis_url=valkey_url,
+        bind=f"127.0.0.1:{free_port()}",
     )
     async with running_harness(settings) as harness:
         answer = await harness.ready()

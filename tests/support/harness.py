@@ -32,6 +32,7 @@ from gateway.steward.duties import Steward
 from policies.errors import IndexUnavailable
 from replay.simulators import Simulators
 from replay.worker.verifier import Verifier
+from scoregate.light import DEFAULT_BIND
 from tests.support import moderators
 from tests.support.clock import ShiftedClock
 from tests.support.counting import counts
@@ -263,6 +264,7 @@ class Harness:
 @asynccontextmanager
 async def running_harness(settings: Settings, clock: ShiftedClock | None = None) -> AsyncIterator[Harness]:
     """An edge that answers, until the block ends."""
+    assert settings.bind != DEFAULT_BIND, "choose a port, since a developer's own gateway may have this one"
     clock = clock or ShiftedClock()
     async with open_edge(settings, clock=clock) as edge, listen(edge) as (host, port):
         await _say_that_nothing_is_missing(edge)
