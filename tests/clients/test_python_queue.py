@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from base64 import b64encode
 from collections.abc import Iterator
@@ -366,6 +367,18 @@ def test_junk_in_a_file_is_a_damaged_entry(content: bytes) -> None:
         QueueEntry.decoded(content)
 
 
+@pytest.mark.parametrize("written_at", [-1, 1 << 40, 1e300, "5", None])
+def test_an_entry_of_no_time_is_a_damaged_one(written_at: object) -> None:
+    """Taken for very old, it would be dropped; so it is set aside with its run."""
+    document = json.loads(QueueEntry("arcade", "ticket", bytes(32), '{"score":7}', 0).encoded())
+    for kept in (0, 1.5, (1 << 40) - 1):
+        assert (
+            int(kept) == QueueEntry.decoded(json.dumps(document | {"written_at": kept}).encode()).written_at
+        )
+    with pytest.raises(ValueError, match="no time at which it was written"):
+        QueueEntry.decoded(json.dumps(document | {"written_at": written_at}).encode())
+
+
 @settings(max_examples=examples(40))
 @given(
     st.text(st.characters(exclude_categories=["Cs"]), max_size=9),
@@ -461,6 +474,26 @@ def test_nothing_is_sent_while_another_flushes() -> None:
         assert Flushed() == client.flush()
     assert [] == gateway.sent
     assert ["accepted"] == [each.outcome for each in client.flush().outcomes]
+
+
+def test_an_entry_is_synced_before_its_name_and_its_name_before_it_is_returned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power cut leaves the whole entry or none: on a real disk, whose folder is synced too."""
+    folder, done, fsync = tmp_path / "queue", [], os.fsync
+
+    def synced(descriptor: int) -> None:
+        fsync(descriptor)
+        synced_path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        done.append((synced_path.name.rpartition(".")[2], len(OfflineQueue(folder).names())))
+
+    monkeypatch.setattr(os, "fsync", synced)
+    queue = OfflineQueue(folder)
+    queue.add(QueueEntry("arcade", "ticket", bytes(32), '{"score":7}', 0), NOW * 1000)
+    assert [("fresh", 0), ("queue", 1)] == done
+    [name] = queue.names()
+    queue.remove(name)
+    assert ("queue", 0) == done[-1]
 
 
 def test_a_second_flush_of_a_folder_leaves_it_to_the_first(tmp_path: Path) -> None:
