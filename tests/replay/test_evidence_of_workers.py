@@ -19,6 +19,7 @@ from replay.worker.evidence import (
     EvidenceCollector,
     RecordingEvidence,
     _comparable_of,
+    _indexed_shingles,
     _with_candidates,
 )
 from tests.replay.games import END, play
@@ -81,6 +82,7 @@ def test_a_recording_in_which_little_happens_is_held_against_none(policy: Policy
         found = _with_candidates(leased(), short, evidence_of(policy), neighbours)
         assert compared == [each.submission_id for each in found.candidates]
         assert ("run-3",) == found.same
+        assert bool(compared) is bool(_indexed_shingles(short, evidence_of(policy).comparable).size)
     without = _with_candidates(leased(), policy, RecordingEvidence(b"", None), neighbours)
     assert ((), ("run-3",)) == (without.candidates, without.same)
 
