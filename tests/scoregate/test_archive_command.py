@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gateway.ledger import queries
+from gateway.ledger.archive.reading import ArchivedEntry
 from gateway.ledger.ledger import Ledger
 from gateway.runtime.clock import rfc3339, wall_clock
 from gateway.runtime.settings import Settings
@@ -80,6 +81,10 @@ def test_a_window_is_archived_by_hand_and_listed(data_dir: Path):
     assert (0, day(data_dir), "1", "3", "8") == (code, name, revision, entries, upto)
     assert frozen_at <= rfc3339(wall_clock())
     assert (0, line) == run("archive", "tiny", data_dir=data_dir)
+    with closing(sqlite3.connect(data_dir / "ledger.sqlite3")) as ledger, ledger:
+        ledger.execute("UPDATE archived_windows SET stage = 'forgotten'")
+    code, head = run("archive", "tiny", data_dir=data_dir)
+    assert (0, 1) == (code, len(head.splitlines())), "what cannot be read is not listed"
     code, said = run("archive", "tiny", day(data_dir, 0), data_dir=data_dir)
     assert code
     assert f"{day(data_dir, 0)} is not over yet" in said
@@ -105,6 +110,34 @@ def test_an_archived_window_is_exported(data_dir: Path, tmp_path: Path, monkeypa
     assert (0, f"{file}: 3 entries\n") == (code, said)
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert [(1, "p2", 2), (2, "p1", 1), (3, "p0", 0)] == [(e["rank"], e["player"], e["score"]) for e in lines]
+
+
+@pytest.mark.parametrize(
+    ("name", "cell"),
+    [
+        ("=1+1", "'=1+1"),
+        ("+1", "'+1"),
+        ("-1", "'-1"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("a=1", "a=1"),
+        ("'=1", "'=1"),
+    ],
+)
+def test_no_name_is_a_formula_to_a_spreadsheet(name: str, cell: str):
+    """Whatever a player chose: an apostrophe makes a text of it. Programs that read JSON get it as it is."""
+    entry = ArchivedEntry(1, 1, 1, "ada", name, 5, 0, "run-1", -5, "x")
+    [row], [line] = (list(archives._lines([entry], form)) for form in archives.Format)
+    assert ["1", "1", "1", "ada", cell, "5"] == next(csv.reader([row]))[:6]
+    assert name == json.loads(line)["name"]
+
+
+def test_an_export_that_fails_leaves_the_older_one(data_dir: Path, tmp_path: Path):
+    """And nothing beside it."""
+    (tmp_path / "out").mkdir()
+    file = tmp_path / "out" / "final.csv"
+    file.write_text("older")
+    assert run("export", "tiny", day(data_dir), "--output", str(file), data_dir=data_dir)[0]
+    assert ("older", [file]) == (file.read_text(), [*file.parent.iterdir()])
 
 
 def test_what_is_not_archived_is_not_exported(data_dir: Path):

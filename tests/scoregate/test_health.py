@@ -35,6 +35,11 @@ READY = {"status": "ready", "index": True, "disk": True, "clock": True, "missing
             READY | {"status": "degraded", "missing": ["steward", "worker"], "failing": ["seals"]},
             "degraded: missing: steward, worker; failing: seals\n",
         ),
+        (
+            READY | {"policies": False},
+            "ready; but the policy files were refused, and older ones are in force\n",
+        ),
+        (READY | {"policies": True}, ""),
     ],
 )
 def test_an_edge_that_is_degraded_is_told_with_the_reason(
@@ -44,6 +49,23 @@ def test_an_edge_that_is_degraded_is_told_with_the_reason(
     monkeypatch.setattr(health, "_health_of", lambda _: health._read(200, orjson.dumps(answer)))
     told = CliRunner().invoke(app, ["health"])
     assert (0, said) == (told.exit_code, told.stderr)
+
+
+@pytest.mark.parametrize("body", [b'{"ok":true}', b"[]", b'"status"', b"null", b"<html>", b"", b"\xff"])
+def test_what_is_no_edge_is_not_ready(monkeypatch: pytest.MonkeyPatch, body: bytes):
+    """Another program that has the port may answer whatever it likes with 200."""
+    monkeypatch.setattr(health, "_health_of", lambda _: health._read(200, body))
+    told = CliRunner().invoke(app, ["health", "--json"])
+    assert (2, False) == (told.exit_code, orjson.loads(told.stdout)["is_ready"])
+    assert "not ready: what answers there is no edge: 200 " in told.stderr
+
+
+def test_an_edge_that_is_not_ready_says_why(monkeypatch: pytest.MonkeyPatch):
+    """In its own words, whatever else is amiss."""
+    body = orjson.dumps(READY | {"status": "unavailable", "ledger": False})
+    monkeypatch.setattr(health, "_health_of", lambda _: health._read(503, body))
+    told = CliRunner().invoke(app, ["health"])
+    assert (2, True) == (told.exit_code, f"not ready: {body.decode()}" in told.stderr)
 
 
 def test_an_edge_that_does_not_answer_is_told_with_its_address():

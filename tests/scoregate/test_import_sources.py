@@ -233,6 +233,14 @@ def test_an_empty_page_of_nakama_is_a_page(tmp_path: Path) -> None:
         list(scores_of_nakama(tmp_path / "export"))
 
 
+def test_a_subscore_of_nothing_is_no_statistic(tmp_path: Path) -> None:
+    """Whether Nakama leaves a zero out or writes it: a board without this statistic would refuse the row."""
+    record = {"owner_id": "ada", "score": "5", "update_time": "2026-11-20T12:00:00Z"}
+    records = [record | more for more in ({}, {"subscore": 0}, {"subscore": "0"}, {"subscore": "7"})]
+    (tmp_path / "export").write_text(json.dumps({"records": records}))
+    assert [{}, {}, {}, {"subscore": 7}] == [each.stats for each in scores_of_nakama(tmp_path / "export")]
+
+
 def test_numbers_that_are_not_exact_are_text() -> None:
     """The gateway refuses such a row, and not the whole request."""
     assert [3, -4, 5] == [whole_or_text(each) for each in ("3", -4.0, 5)]

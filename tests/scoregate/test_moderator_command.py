@@ -17,8 +17,9 @@ from gateway.ledger.moderation.invitations import accept_invitation
 from gateway.runtime.settings import Settings
 from gateway.wiring import open_ledger
 from policies.errors import AccountConflict, SettingsError
-from scoregate.moderator_accounts import add_known, address_of, every_account, first_admin
+from scoregate.moderator_accounts import add_known, address_of, every_account, first_admin, issue_token
 from tests.support import preloaded
+from tests.support.ledger import rows
 
 
 @pytest.fixture
@@ -71,16 +72,17 @@ async def test_a_moderator_is_added_as_a_person_of_the_identity_provider(folder:
         ("noor", "n\u00f6", settings, "--oidc"),
         ("noor", "7", Settings(data_dir=folder), "SCOREGATE_OIDC_ISSUER"),
     ):
-        adding = add_known(of, name, ["*"], ModeratorRole.ADMIN, [], subject=subject)
+        adding = add_known(of, name, ["*"], ModeratorRole.ADMIN, ["p1"], subject=subject)
         if refusal is None:
             await adding
             continue
         with pytest.raises((AccountConflict, SettingsError), match=refusal):
             await adding
     [account] = await every_account(settings)
-    assert ("mara", ProviderIdentity("https://id.example", "248289761001")) == (
+    assert ("mara", ProviderIdentity("https://id.example", "248289761001"), ["p1"]) == (
         account.name,
         account.identity,
+        list(account.players),
     )
     assert await first_admin(settings) is None, "an admin can log in"
 
@@ -95,6 +97,22 @@ def test_a_token_makes_an_account_and_never_widens_one(folder: Path):
     assert 0 == scoregate(folder, "moderator", "add", "noor", "--scope", "arcade").returncode
     scoregate(folder, "moderator", "disable", "mara")
     assert "disabled" in scoregate(folder, "token", "moderator", "mara").stderr
+
+
+async def test_a_token_lasts_as_long_as_was_said_and_reaches_no_further_than_its_owner(folder: Path):
+    """For hours, on some of the owner's boards; a board on which the owner has no role is refused by its name."""
+    settings, role = Settings(data_dir=folder), ModeratorRole.MODERATOR
+    assert await issue_token(settings, "mara", ["arcade", "daily"], role, hours=3)
+    assert await issue_token(settings, "mara", ["daily"], role, hours=8760)
+    for scopes in (["other"], ["arcade", "other"]):
+        with pytest.raises(AccountConflict, match="mara has no role on other"):
+            await issue_token(settings, "mara", scopes, role, hours=1)
+    assert [(3 * 3_600_000, "arcade daily"), (8760 * 3_600_000, "daily")] == sorted(
+        (lifetime_ms, " ".join(json.loads(scopes)))
+        for lifetime_ms, scopes in rows(
+            folder / "ledger.sqlite3", "SELECT expires_at_ms - created_at_ms, scopes FROM api_tokens"
+        )
+    )
 
 
 async def test_each_start_offers_the_first_admin_until_there_is_one(folder: Path):

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from policies.errors import SettingsError
 from scoregate.commands.imports import ImportFormat
@@ -247,6 +249,39 @@ def peak_bytes(read: Callable[[], Iterator[Any]]) -> int:
     return peak
 
 
+@pytest.mark.parametrize("is_dry", [True, False])
+async def test_a_refusal_of_the_key_is_told_in_a_sentence(
+    harness: Harness, tmp_path: Path, capsys: pytest.CaptureFixture[str], is_dry: bool
+) -> None:
+    """Of no row it says anything: the dry run ends as the import does, and the same command goes on later."""
+    (tmp_path / "rows").write_text(ROWS)
+    key = await key_of(harness, tmp_path)
+    other = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    right = key.read_bytes()
+    key.write_bytes(other)
+    with pytest.raises(SystemExit) as ended:
+        await import_into(harness, tmp_path / "rows", key, dry_run=is_dry)
+    assert 1 == ended.value.code
+    assert "once that is mended, the same command goes on" in capsys.readouterr().err
+    key.write_bytes(right)
+    assert 0 == await import_into(harness, tmp_path / "rows", key, dry_run=is_dry)
+    assert ([] if is_dry else [("ada", 1200), ("eve", 900)]) == await listed(harness)
+
+
+async def test_an_import_of_other_columns_does_not_go_on_where_one_ended(
+    harness: Harness, tmp_path: Path
+) -> None:
+    """What was done says nothing of them: it is refused, until the file that says so is gone."""
+    (tmp_path / "rows").write_text("player,score,best\nada,500,700\n")
+    key = await key_of(harness, tmp_path)
+    assert 0 == await import_into(harness, tmp_path / "rows", key)
+    with pytest.raises(SettingsError, match="is of another file, gateway or choice of columns"):
+        await import_into(harness, tmp_path / "rows", key, score_column="best")
+    await asyncio.to_thread((tmp_path / "rows.arcade.imported").unlink)
+    assert 0 == await import_into(harness, tmp_path / "rows", key, score_column="best")
+    assert [("ada", 700)] == await listed(harness)
+
+
 def test_memory_does_not_grow_with_a_file(tmp_path: Path) -> None:
     """Ten times as many rows take as much, of CSV and of JSON on lines."""
     for name, read, line in (
@@ -329,3 +364,13 @@ def test_refusals_are_said_once_however_often_an_import_is_cut_off(tmp_path: Pat
     assert list(range(1, 1201)) == said
     with pytest.raises(SettingsError, match="1200 rows were imported before, and the source has fewer now"):
         import_rows(islice(rows, 1000), write_all, *files)
+
+
+def test_an_import_goes_on_without_the_refusals_that_somebody_took_away(tmp_path: Path) -> None:
+    """Those that follow are lines like all others, and nothing stands for those that are gone."""
+    rows = list(rows_of((ImportedScore(f"p{n}", n, n) for n in range(1200)), "b"))
+    checkpoint, refused = Checkpoint(tmp_path / "done", ["here"]), tmp_path / "refused"
+    import_rows(islice(rows, 1000), write_all, checkpoint, refused, lambda _: None)
+    refused.unlink()
+    import_rows(rows, write_all, checkpoint, refused, lambda _: None)
+    assert list(range(1001, 1201)) == [json.loads(line)["row"] for line in refused.read_text().splitlines()]

@@ -148,7 +148,8 @@ def test_dead_deliveries_are_seen_and_tried_again(data: Path):
     assert "1 deliveries are due again\n" == run("retry", webhook).output
     assert [] == objects("deliveries", webhook)
     assert [("pending", 0)] == rows(path, "SELECT state, tries FROM deliveries")
-    assert "there is no webhook" in refusal(run("enable", "wh_nothing"))
+    for command in ("enable", "retry", "deliveries", "remove"):
+        assert "there is no webhook wh_nothing" in refusal(run(command, "wh_nothing"))
 
 
 def test_only_what_can_be_made_anew_is(data: Path):
