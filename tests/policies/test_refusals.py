@@ -8,6 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from policies.defaults import SUM_LIMIT
+from policies.errors import SettingRefused
 from policies.model import Policy
 from tests.support.policies import EXACT_LIMIT, a_policy, arcade_policy
 
@@ -252,3 +253,9 @@ def test_scores_are_taken_to_spread_by_a_hundredth_of_their_range(changes: dict[
 def test_a_board_of_exact_ranks_keeps_some_to_lose(exact: int | None, most: int | None):
     """A tenth more, and a hundred at least: each loss would otherwise be looked for in the ledger."""
     assert most == Policy.model_validate(a_policy(exact_ranks=exact)).most_entries
+
+
+def test_a_setting_that_is_refused_says_why_in_words_and_where_beside_them():
+    """The words are all that a person reads; the place names the line of the file."""
+    refused = SettingRefused("`files` need a program", "replay", "files")
+    assert ("`files` need a program", ("replay", "files")) == (str(refused), refused.location)
