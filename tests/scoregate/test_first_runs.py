@@ -71,6 +71,19 @@ def test_N01_plugins_that_cannot_play_are_refused_with_the_cause(tmp_path: Path)
     assert 0 == checked(tmp_path, files, "--no-run", simulator="plugin").exit_code
 
 
+def test_N01_the_simulator_of_a_blocked_build_is_left_alone(tmp_path: Path):
+    """It may be why the build is blocked, and is no reason to refuse the policy that says so."""
+    for name, content in (("good.py", PLUGIN), ("bad.py", "not python at all")):
+        (tmp_path / name).write_text(content)
+    replay = {"maximum_ticks": 600, "stats": STATS, "simulator": "plugin"}
+    for status, code in (("blocked", 0), ("provisional", 1)):
+        builds = {"b-1": {"simulator": "good.py"}, "b-0": {"simulator": "bad.py", "status": status}}
+        write_policies(tmp_path, a_policy(writes="verified", builds=builds, replay=replay))
+        result = CliRunner().invoke(app, ["policy", "check", str(tmp_path / "sprint.yaml")])
+        assert (code, False) == (result.exit_code, "b-0: bad.py loads" in result.output), result.output
+        assert "b-1: good.py loads and answers" in result.output
+
+
 def test_N01_a_plugin_that_hangs_is_refused_within_its_budget(tmp_path: Path):
     """The policy's own limit of time is the check's, and what it said before is told."""
     says = "import sys\ndef simulate(**asked):\n    sys.stderr.write('looking for level 7\\n'); sys.stderr.flush()\n"

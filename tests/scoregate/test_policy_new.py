@@ -129,6 +129,22 @@ def test_N02_options_answer_without_a_question(tmp_path: Path):
     assert PATHS["verified"][1] == told(load_board(file).policy)
 
 
+def test_N02_a_simulator_is_found_from_the_file_and_not_from_the_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Named as the shell sees it, it is written as the file does, so that both may move together."""
+    for name in ("game", "boards"):
+        (tmp_path / "studio" / name).mkdir(parents=True)
+    (tmp_path / "studio" / "game" / "sim.wasm").write_bytes(MODULE.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    options = ["--simulator", "studio/game/sim.wasm", "--maximum-ticks", 7200, "--maximum", 500]
+    made = new(Path("studio/boards/coins.yaml"), "--no-ask", *options)
+    assert 0 == made.exit_code, made.output
+    (tmp_path / "studio").rename(tmp_path / "moved")
+    [simulator] = load_board(tmp_path / "moved" / "boards" / "coins.yaml").simulators.values()
+    assert (tmp_path / "moved" / "game" / "sim.wasm").samefile(simulator.path)
+
+
 def test_N02_no_answer_leads_to_a_default_or_a_list_that_is_refused(tmp_path: Path):
     """The build of a board with a long name has one that builds may have; a window that is named twice is kept once."""
     name = "coins" * 9 + "abc"

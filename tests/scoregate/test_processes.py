@@ -12,7 +12,8 @@ import pytest
 
 from gateway.runtime.settings import Settings
 from scoregate import edges
-from scoregate.processes import PartFailed, Supervisor
+from scoregate.parts import Signals
+from scoregate.processes import STOP_S, PartFailed, Supervisor
 from scoregate.shared_address import sharing
 
 SLEEPING = [sys.executable, "-c", "import time; time.sleep(600)"]
@@ -100,3 +101,30 @@ def test_a_part_that_does_not_start_says_what_this_start_printed(tmp_path: Path)
         failing.await_ready(lambda: False, 60, "the edge")
     assert "edge ended with status 1:\nthe real fault" == str(failed.value)
     assert "an earlier fault\nthe real fault\n" == (tmp_path / "edge.log").read_text()
+
+
+def test_each_edge_has_a_port_of_its_own_for_metrics():
+    """Those after the configured one, in their order, at the same address; without one there is none to share."""
+    settings = Settings(metrics_bind="[::1]:9100")
+    assert ["[::1]:9100", "[::1]:9102"] == [
+        edges.metrics_bind_of(settings, place)["SCOREGATE_METRICS_BIND"] for place in (0, 2)
+    ]
+    assert {} == edges.metrics_bind_of(Settings(), 1)
+    assert (["edge"], ["edge-1", "edge-2"]) == (edges.names_of("edge", 1), edges.names_of("edge", 2))
+
+
+def test_a_part_is_given_the_time_that_its_settings_let_it_take():
+    """Whoever lets requests end for a minute does not have them cut off after a quarter of it."""
+    slow = Settings(shutdown_pause_s=20, shutdown_grace_s=40)
+    quick = Settings(shutdown_pause_s=0, shutdown_grace_s=1)
+    assert [60 + edges.SPARE_S, STOP_S] == [edges.stop_s_of(each) for each in (slow, quick)]
+
+
+def test_a_second_signal_skips_the_pause_and_a_third_changes_nothing():
+    """The first one stops in order; none of them reads the policies again."""
+    signals, seen = Signals(), []
+    for _ in range(3):
+        signals.end()
+        seen.append((signals.stop.is_set(), signals.hurry.is_set()))
+    assert [(True, False), (True, True), (True, True)] == seen
+    assert not signals.reload.is_set()
