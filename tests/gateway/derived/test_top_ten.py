@@ -89,10 +89,15 @@ def test_a_window_that_is_over_stays_as_it_ended(tmp_path: Path):
     assert [1, None] == [top.rank_after(each) for each in verdicts]
 
 
-def test_an_event_that_changes_no_standing_ranks_nobody_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("joins", ["open", "required"])
+def test_an_event_that_changes_no_standing_ranks_nobody_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, joins: str
+):
     """Or a board of ten players folds its whole past again with each run, and a steward does nothing else for minutes."""
-    ranking = Ranking(boards.board(tmp_path, windows=["alltime"]).policy)
-    top = TopTen(ranking, window_at(ranking.policy, WindowKind.ALLTIME, 0), None)
+    ranking = Ranking(boards.board(tmp_path, windows=["alltime"], joins=joins).policy)
+    joined = JoinHistory([JoinChange(f"p{number}", 1, True, 0) for number in range(1, 9)])
+    history = joined if joins == "required" else None
+    top = TopTen(ranking, window_at(ranking.policy, WindowKind.ALLTIME, 0), history)
     for number in range(1, 9):
         assert number == top.rank_after(
             event_of(number, str(number), f"p{number}", 9 - number, State.PROMOTED)
@@ -105,5 +110,5 @@ def test_an_event_that_changes_no_standing_ranks_nobody_anew(tmp_path: Path, mon
         return place(window, player, reached)
 
     monkeypatch.setattr(ranking, "place", noting)
-    assert 8 == top.rank_after(event_of(9, "9", "p8", 0, State.PROMOTED))
+    assert (8 if history is None else None) == top.rank_after(event_of(9, "9", "p8", 0, State.PROMOTED))
     assert {"p8"} >= set(placed)

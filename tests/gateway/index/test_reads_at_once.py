@@ -14,11 +14,14 @@ from redis.asyncio import Redis
 from gateway.index import keys
 from gateway.index.board_index import BoardIndex, CommittedRun
 from gateway.index.board_indexes import Index
+from gateway.index.connection import connect
+from gateway.index.feed.consumer_group import GroupMarks
 from gateway.shared_records import Change, StoredBaseline
 from policies.choices import RankKind
 from policies.errors import IndexNotWhole, IndexUnavailable
 from tests.gateway.index.test_order_and_projection import a_change
 from tests.support.policies import a_ranking
+from tests.support.ports import unserved_port
 from tests.support.standings import a_standing
 
 RANKING = a_ranking(ranks=["unique", "sparse", "dense"])
@@ -134,3 +137,13 @@ async def test_runs_that_end_are_pending_on_boards_that_were_let_go(client: Redi
     await index.drained()
     pending = [await client.zrange(keys.pending(name), 0, -1) for name in ("b", "c", "d")]
     assert [["run-b"], ["run-c"], ["run-d"]] == pending
+
+
+async def test_calls_that_redis_does_not_answer_are_one_fault_however_many_they_are():
+    """Whoever makes them together hears what one alone would: there is no index."""
+    with unserved_port() as port:
+        nowhere = connect(f"redis://127.0.0.1:{port}/0", timeout_ms=100)
+        for lanes in ([1], [1, 2, 3]):
+            with pytest.raises(IndexUnavailable):
+                await GroupMarks(nowhere, "heard").begin(lanes)
+        await nowhere.aclose()
