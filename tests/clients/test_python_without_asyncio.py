@@ -179,6 +179,21 @@ def test_a_pause_is_the_half_to_the_whole_of_a_doubled_one(attempt: int, jitter:
     assert whole_s / 2 <= pause_s(attempt, jitter) <= whole_s
 
 
+@pytest.mark.parametrize(
+    ("date", "expected"),
+    [
+        ("Tue, 14 Nov 2023 22:13:20 GMT", 10.0),
+        ("Tue, 14 Nov 2023 22:13:31 GMT", 0.0),
+        ("some day", 3610.0),
+        (None, 3610.0),
+    ],
+)
+def test_a_pause_to_a_date_is_by_the_clock_of_whoever_asks_for_it(date: str | None, expected: float) -> None:
+    """A machine that is an hour slow waits ten seconds, and not an hour; its own clock is for an answer without a date."""
+    headers = {"retry-after": "Tue, 14 Nov 2023 22:13:30 GMT"} | ({} if date is None else {"date": date})
+    assert expected == asked_pause_s(headers, NOW - 3600)
+
+
 @settings(max_examples=examples(40))
 @given(st.text(), st.text())
 def test_any_text_may_stand_in_retry_after(asked: str, date: str) -> None:
