@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -317,11 +318,13 @@ async def test_all_who_ask_at_once_are_answered_by_one_look_at_the_notes(
     """However many readers come together, the ledger is asked once in each second, and again in the next."""
     monkeypatch.setattr(outdated_boards, "LOOK_S", 3600)
     asked: list[object] = []
+    begun_s: list[float] = []
     async with open_ledger(settings) as ledger:
         read = ledger.read
 
         async def counted(work: Any, kind: ReadKind) -> Any:
             asked.append(kind)
+            begun_s.append(time.monotonic())
             return await read(work, kind)
 
         monkeypatch.setattr(ledger, "read", counted)
@@ -331,6 +334,18 @@ async def test_all_who_ask_at_once_are_answered_by_one_look_at_the_notes(
             outdated._looked_s = float("-inf")
             assert [False] * 9 == await asyncio.gather(*(outdated.has("vault") for _ in range(9)))
             assert [ReadKind.REQUESTS] * looks == asked
+            assert outdated._looked_s <= begun_s[-1], (
+                "notes are as old as the question, however long the answer took"
+            )
+
+
+async def test_a_board_without_a_policy_waits_for_nothing(settings: Settings):
+    """It was noted, and is no board any more: nobody folds it, and whoever follows it is not held up for ever."""
+    async with open_ledger(settings) as ledger:
+        await ledger.write(mark_all(["vault", "gone"]))
+        outdated = OutdatedBoards(ledger, Catalogue(Policies(load_policies(settings))), ReadKind.DUTIES)
+        assert [True, False, False] == [await outdated.has(board) for board in ("vault", "gone", "gone.a")]
+        assert [False, True] == [outdated.is_known_current(board) for board in ("vault", "gone")]
 
 
 async def test_a_player_is_shown_final_ranks_as_they_were_under_another_rule(settings: Settings):
