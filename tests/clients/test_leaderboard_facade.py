@@ -10,7 +10,12 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from scoregate_client import HttpAnswer, HttpRequest, ScoregateError, SyncScoregateClient, SyncServerClient
-from scoregate_client.leaderboard import Leaderboard, NotOffered
+from scoregate_client.leaderboard import (
+    CompetitionRankingLeaderboard,
+    Leaderboard,
+    NotOffered,
+    TieRankingLeaderboard,
+)
 
 from tests.clients.test_python_without_asyncio import Scripted, told
 from tests.support.attack import registered
@@ -206,6 +211,60 @@ def test_percentiles_are_those_of_the_package(order: str, percentile: int) -> No
     assert board.percentile_for("x") is None
     assert 5.5 == board.score_for_percentile(50)
     assert board.score_for_percentile(101) is None
+
+
+def test_nothing_is_written_of_many_members_of_whom_one_has_no_whole_score() -> None:
+    """However many thousands come before it, and whatever it has in its place."""
+    before = [part for number in range(1_500) for part in (f"member_{number}", number)]
+    for wrong in (0.5, float("nan"), float("inf")):
+        gateway = Gateway()
+        with pytest.raises(ValueError, match="scores are whole numbers"):
+            a_board(gateway).rank_members([*before, "last", wrong])
+        assert [] == [request for request in gateway.sent if request.method == "POST"]
+
+
+def test_a_board_that_there_is_not_is_no_board_without_a_member() -> None:
+    """A misspelt name is an error at every reading, and not an answer."""
+
+    class Nowhere(Gateway):
+        async def send(self, request: HttpRequest) -> HttpAnswer:
+            problem = {name: value for name, value in NOT_FOUND.items() if name != "ranked"}
+            return told(404, problem, Content_Type="application/problem+json")
+
+    for read in ("check_member", "rank_for", "score_for", "around_me"):
+        assert not getattr(a_board(Gateway(ada=5)), read)("eve")
+        with pytest.raises(ScoregateError, match="not-found"):
+            getattr(a_board(Nowhere()), read)("eve")
+
+
+def test_a_list_may_be_longer_than_a_request_takes() -> None:
+    """Of each of its members the rank is read once, in requests of a hundred."""
+    gateway = Gateway(**many(250))
+    asked = list(many(250))
+    listed = a_board(gateway).ranked_in_list([*asked, "p1"])
+    assert [*range(250, 0, -1), 250] == [each["rank"] for each in listed]
+    assert [100, 100, 50] == [
+        len(parse_qs(urlsplit(request.url).query)["players"][0].split(","))
+        for request in gateway.sent
+        if "players" in request.url
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "ranks"),
+    [(Leaderboard, None), (CompetitionRankingLeaderboard, "sparse"), (TieRankingLeaderboard, "dense")],
+)
+def test_each_class_asks_for_its_kind_of_ranks(kind: type[Leaderboard], ranks: str | None) -> None:
+    """In its window, also for members around one, and of another board of its gateway."""
+    gateway = Gateway(**many(30))
+    board = kind("arcade", a_board(gateway)._reader, window="daily")
+    board.top(1)
+    board.rank_for("p1")
+    board.around_me("p15", page_size=3)
+    board.named("arcade").top(1)
+    asked = [parse_qs(urlsplit(each.url).query) for each in gateway.sent if "/entries" in each.url]
+    assert [None if ranks is None else [ranks]] * len(asked) == [query.get("ranks") for query in asked]
+    assert [["daily"]] * len(asked) == [query.get("window") for query in asked]
 
 
 def test_a_score_changes_only_where_the_board_adds_up() -> None:

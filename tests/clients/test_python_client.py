@@ -596,6 +596,19 @@ async def test_the_time_of_a_score_is_a_text_or_a_datetime() -> None:
     assert [noon, noon] == [json.loads(body)["achieved_at"] for _, _, _, body in gateway.seen]
 
 
+async def test_what_is_nothing_is_sent_and_what_is_not_given_is_not() -> None:
+    """A version 0 and no statistics at all are said; None leaves a member out."""
+    gateway = FakeGateway()
+    async with (
+        Serving(gateway) as url,
+        ServerClient(url, "server-1", PRIVATE_KEY, clock=lambda: NOW) as server,
+    ):
+        await server.write_entry("arcade", "o", "p_1", 0, version=0, stats={}, details={}, replaces=None)
+    [(_, _, _, body)] = gateway.seen
+    entry = {"operation": "o", "player": "p_1", "score": 0}
+    assert entry | {"version": 0, "stats": {}, "details": {}} == json.loads(body)
+
+
 async def test_another_server_key_is_refused() -> None:
     """The control is the test above."""
     gateway = FakeGateway()

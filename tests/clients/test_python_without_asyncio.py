@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -31,6 +32,7 @@ from scoregate_client import (
     Unconnected,
     encode_recording,
 )
+from scoregate_client.documents import Document
 from scoregate_client.retrying import asked_pause_s, pause_s
 
 from tests.clients.test_python_client import NOW, RUN_DOCUMENT, SUBMISSION_DOCUMENT
@@ -200,6 +202,28 @@ def test_any_text_may_stand_in_retry_after(asked: str, date: str) -> None:
     """It is a pause, or none; never an error, and never negative."""
     found = asked_pause_s({"retry-after": asked, "date": date}, NOW)
     assert found is None or found >= 0
+
+
+@dataclass(frozen=True)
+class Measured(Document):
+    """A document with a value of each kind."""
+
+    share: float
+    count: int
+    name: str
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"count": True}, {"count": 2.0}, {"count": None}, {"share": "1"}, {"share": True}, {"name": "\ud800"}],
+)
+def test_a_value_of_another_kind_is_none_that_a_gateway_answers(wrong: dict[str, Any]) -> None:
+    """True is no number, and half a surrogate pair no text; a whole number is one where a fraction may be."""
+    right = {"share": 1, "count": 2, "name": "ada", "unknown": []}
+    found = Measured.from_json(right)
+    assert (Measured(1.0, 2, "ada"), float) == (found, type(found.share))
+    with pytest.raises(ScoregateError, match="not what a gateway answers"):
+        Measured.from_json(right | wrong)
 
 
 junk = st.recursive(
