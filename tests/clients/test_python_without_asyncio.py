@@ -32,7 +32,7 @@ from scoregate_client import (
     Unconnected,
     encode_recording,
 )
-from scoregate_client.documents import Document
+from scoregate_client.documents import Document, page_of
 from scoregate_client.retrying import asked_pause_s, pause_s
 
 from tests.clients.test_python_client import NOW, RUN_DOCUMENT, SUBMISSION_DOCUMENT
@@ -224,6 +224,16 @@ def test_a_value_of_another_kind_is_none_that_a_gateway_answers(wrong: dict[str,
     assert (Measured(1.0, 2, "ada"), float) == (found, type(found.share))
     with pytest.raises(ScoregateError, match="not what a gateway answers"):
         Measured.from_json(right | wrong)
+
+
+@pytest.mark.parametrize("wrong", [{"next": 5}, {"next": {}}, {"items": {}}, {"items": None}, {"items": [5]}])
+def test_a_page_that_is_none_is_an_error_at_once(wrong: dict[str, Any]) -> None:
+    """And not when its cursor is sent back, or its items are read."""
+    page = {"items": [{"share": 1, "count": 2, "name": "ada"}], "next": "cursor"}
+    assert ([Measured(1.0, 2, "ada")], "cursor") == page_of(Measured, "items", page)
+    assert ([], None) == page_of(Measured, "items", {"items": []})
+    with pytest.raises(ScoregateError, match=r"is no page of items|not what a gateway answers"):
+        page_of(Measured, "items", page | wrong)
 
 
 junk = st.recursive(
