@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from gateway.edge.connections import Connection
 
 _SEGMENT: Final = r"[A-Za-z0-9_~-][A-Za-z0-9_.~:-]*+"
-_PLAIN_PATH: Final = re.compile(rf"/(?:{_SEGMENT}(?:/{_SEGMENT})*+/?)?")
+_PLAIN_PATH: Final = re.compile(rf"/(?:{_SEGMENT}(?>(?:/{_SEGMENT})*)/?)?")
 """The form of all served paths. Ids need no escapes, so no route has a path with `%`, `..`, `//` or `;`."""
 
 _NO_PATH: Final = "no such path; see /docs"

@@ -49,6 +49,7 @@ OF_EVERY_BOARD = {
     "moderation.queue._OF_PLAYER": "a player's cases, of which a moderator is shown those within reach",
     "derived.achievements._OF_PLAYER": "a player's achievements, wherever they are",
     "derived.counts._FORGET": "all boards are counted anew",
+    "derived.counts._LISTED": "every board that was counted, for an operator",
     "derived.log._AFTER": "the log of all boards, in its order",
     "derived.log._BY_MODERATORS": "the log of all boards, in its order",
     "derived.log._POSITIONS": "how far each policy file was seen",

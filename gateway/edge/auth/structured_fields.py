@@ -1,8 +1,8 @@
 """A strict, linear-time parser for the three RFC 9651 dictionaries of a signed request.
 
-Its regular expressions have possessive quantifiers (`*+`), so no text makes them backtrack. They have only
-ASCII ranges, so a header byte above 0x7F, which aiohttp turns into a lone surrogate, matches nothing. A
-repeated key is an error here, while RFC 9651 lets the last one win.
+Its regular expressions have possessive quantifiers (`*+`) and atomic groups, so no text makes them backtrack.
+They have only ASCII ranges, so a header byte above 0x7F, which aiohttp turns into a lone surrogate, matches
+nothing. A repeated key is an error here, while RFC 9651 lets the last one win.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ from policies.errors import ScoregateError
 MAX_FIELD_CHARS = 8192
 MAX_MEMBERS = 16
 
+# A group is repeated within an atomic one: before 3.11.5, CPython takes with `(?:...)*+` what does not match.
 _KEY = r"[a-z*][a-z0-9_\-.*]*+"
-_STRING = r'"[ !#-\[\]-~]*+(?:\\["\\][ !#-\[\]-~]*+)*+"'
+_STRING = r'"[ !#-\[\]-~]*+(?>(?:\\["\\][ !#-\[\]-~]*+)*)"'
 _NUMBER = r"-?(?>[0-9]{1,12}\.[0-9]{1,3}|[0-9]{1,15})"
 _WORD = r"[A-Za-z*][A-Za-z0-9!#$%&'*+\-.^_`|~:/]*+"
-_OTHER = r':[A-Za-z0-9+/=]*+:|\?[01]|@-?[0-9]{1,15}+|%"(?:[ !#$&-~]|%[0-9a-f]{2})*+"'
+_OTHER = r':[A-Za-z0-9+/=]*+:|\?[01]|@-?[0-9]{1,15}+|%"(?>(?:[ !#$&-~]|%[0-9a-f]{2})*)"'
 _BARE_ITEM = rf"(?:{_STRING}|{_NUMBER}|{_WORD}|{_OTHER})"
-_PARAMETERS = rf"(?:; *+{_KEY}(?:={_BARE_ITEM})?+)*+"
+_PARAMETERS = rf"(?>(?:; *+{_KEY}(?>(?:={_BARE_ITEM})?))*)"
 _ITEM = rf"{_BARE_ITEM}{_PARAMETERS}"
-_ITEMS = rf" *+(?:{_ITEM}(?: ++(?=[^ )])| *+(?=\))))*+"
+_ITEMS = rf" *+(?>(?:{_ITEM}(?: ++(?=[^ )])| *+(?=\))))*)"
 _NEXT = r"(?:[ \t]*+,[ \t]*+(?!\Z)|\Z)"
 
 _INNER_LIST_MEMBER = re.compile(rf"({_KEY})=((\({_ITEMS}\))({_PARAMETERS})){_NEXT}")
 _BYTES_MEMBER = re.compile(rf"({_KEY})=:([A-Za-z0-9+/]++={{0,2}}):{_NEXT}")
-_PARAMETER = re.compile(rf"; *+({_KEY})(?:=({_BARE_ITEM}))?+")
+_PARAMETER = re.compile(rf"; *+({_KEY})(?>(?:=({_BARE_ITEM}))?)")
 
 
 class StructuredFieldError(ScoregateError):
