@@ -17,6 +17,7 @@ import fakeredis
 import pytest
 import redis
 
+from gateway.runtime.settings import Settings
 from policies.errors import SettingsError
 from scoregate.commands.imports import ImportFormat
 from scoregate.imports import json_records
@@ -26,8 +27,9 @@ from scoregate.imports.playfab import scores_of_playfab
 from scoregate.imports.redis_copy import copy_sorted_set, scores_of_copy
 from scoregate.imports.steam import scores_of_steam
 from tests.support.game import ROOT
-from tests.support.harness import Harness
+from tests.support.harness import Harness, running_harness
 from tests.support.importing import import_into, key_of, listed
+from tests.support.policies import a_policy, write_policies
 
 PAGE = ROOT / "docs" / "how-to" / "move-your-leaderboards.md"
 
@@ -117,6 +119,28 @@ async def test_a_sorted_set_comes_onto_a_board_as_it_was(
     assert 2 == said.out.count("3 written, 2 refused, see lb_foo.arcade.refused\n")
     refused = await asyncio.to_thread(Path("lb_foo.arcade.refused").read_text)
     assert ["far", "half"] == [json.loads(line)["player"] for line in refused.splitlines()]
+
+
+async def test_a_sorted_set_of_times_comes_onto_a_board_where_less_is_better(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ties by member, the first first, as ZRANGE lists them."""
+    source = fakeredis.FakeRedis()
+    source.zadd("laps", {"ada": 70, "zoe": 70, "eve": 60})
+    monkeypatch.setattr(redis.Redis, "from_url", lambda url, **_: source)
+    monkeypatch.chdir(tmp_path)
+    laps = a_policy(
+        board="arcade",
+        writes="trusted",
+        order="ascending",
+        operator="best",
+        score={"minimum": 0, "maximum": 100},
+    )
+    folder = write_policies(tmp_path / "policies", laps)
+    async with running_harness(settings.model_copy(update={"policies_dir": folder})) as harness:
+        key = await key_of(harness, tmp_path)
+        assert 0 == await import_into(harness, "redis://localhost/0", key, key="laps")
+        assert [("eve", 60), ("ada", 70), ("zoe", 70)] == await listed(harness)
 
 
 async def test_an_import_that_is_killed_goes_on_and_each_player_stands_once(
