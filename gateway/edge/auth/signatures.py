@@ -49,7 +49,7 @@ _SIGNATURE_BYTES = frozenset({32, 64})
 """Lengths of an HMAC-SHA256 and of an Ed25519 signature."""
 
 _COMPONENT_SET = frozenset(COMPONENTS)
-_COMPONENT_LIST = re.compile(r'\((?:"@?[a-z0-9!#$%&\'*+\-.^_`|~]++"(?: (?=")|(?=\))))*+\)')
+_COMPONENT_LIST = re.compile(r'\((?>(?:"@?[a-z0-9!#$%&\'*+\-.^_`|~]++"(?: (?=")|(?=\))))*)\)')
 _INTEGER = re.compile(r"0|[1-9][0-9]{0,14}+")
 _REQUIRED = {
     "created": _INTEGER,
