@@ -32,7 +32,7 @@ def attribute_appended(appended: Sequence[NewSubmission]) -> Operation[None]:
             run = new.submission
             merge = in_force.get(run.player)
             submission = await load_submission(tx, run.submission_id) if merge else None
-            if merge and submission and submission.player == merge.source:
+            if merge and submission:
                 at_ms = run.received_at_ms
                 await move_submission(tx, merge, submission, policy=new.policy_digest, at_ms=at_ms)
 
