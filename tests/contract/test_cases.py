@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.moderation import queue
+from gateway.ledger.moderation import queue, waiting_cases
 from gateway.ledger.moderation.cases import (
     CaseKind,
     StoredCase,
@@ -329,6 +329,43 @@ async def test_what_one_skips_is_for_others_and_comes_back(ledger: Ledger):
     assert (await ledger.write(leave_undecided("b", CYN, now_ms=late))).cannot_tell == 3
 
 
+async def test_who_skipped_a_case_is_offered_the_next_one_of_the_same_run(ledger: Ledger, board: Board):
+    """What was noted on a case ends with it: held anew, a run is anybody's, and no doubt of before counts."""
+    await ledger.append(new_submission("a", state=State.HELD))
+    await ledger.write(leave_undecided("a", ANA, now_ms=NOON_MS))
+    for state, expected in ((State.PROMOTED, []), (State.HELD, ["a"])):
+        assert isinstance(await decided(ledger, board, "a", state), Change)
+        assert expected == await offered(ledger, ANA)
+    case = await ledger.write(leave_undecided("a", BEN, now_ms=NOON_MS))
+    assert (1, 0) == (case.cannot_tell, case.needs_senior)
+
+
+@pytest.mark.parametrize(
+    "scopes", [{"track"}, {"track", "track.a"}, {"track.a", "track.b"}, {"*"}, {"*", "track.a"}]
+)
+async def test_each_waiting_case_is_counted_once_whatever_scopes_reach_it(ledger: Ledger, scopes: set[str]):
+    """A board within a family that a moderator has too adds nothing, and neither does what waits no more."""
+    for at, name in enumerate(("track.b", "track.a", "track.a")):
+        run = new_submission(f"s{at}", board=name, state=State.HELD, at_ms=NOON_MS + at)
+        await ledger.append(run)
+    waiting = await ledger.read(waiting_cases.waiting_cases(frozenset(scopes), None))
+    assert [NOON_MS, NOON_MS + 1, NOON_MS + 2] == sorted(waiting.opened_at_ms)
+    assert (False, NOON_MS) == (waiting.is_cut, waiting.oldest_ms)
+
+
+async def test_of_too_many_waiting_cases_a_file_tells_the_oldest_and_a_board_none(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+):
+    """A file is read from its oldest case on; the cases of a board have no order, so that any could be older."""
+    monkeypatch.setattr(waiting_cases, "MOST", 1)
+    for number, minutes in enumerate((3, 1, 2)):  # the oldest was not appended first
+        at_ms = NOON_MS + minutes * MINUTE_MS
+        await ledger.append(new_submission(f"s{number}", board="track.a", state=State.HELD, at_ms=at_ms))
+    for scope, oldest_ms in (("track", NOON_MS + MINUTE_MS), ("track.a", None)):
+        waiting = await ledger.read(waiting_cases.waiting_cases(ALL, scope))
+        assert (1, True, oldest_ms) == (len(waiting.opened_at_ms), waiting.is_cut, waiting.oldest_ms)
+
+
 async def test_M05_nobody_is_offered_their_own_run_or_what_they_decided(ledger: Ledger, store: Store):
     """Not by their account's name, not by one of their players; nor an appeal against themselves."""
     for name, player in (("a", "ana"), ("b", "anas-alt"), ("c", "bob")):
@@ -363,6 +400,11 @@ async def test_every_change_raises_the_version_of_its_policy_file(ledger: Ledger
     ):
         await ledger.write(work)
         assert ["tiny"] == await changed()
+    question = Decision(
+        "a", State.HELD, "moderator:ana", Reason.QUESTION_ASKED, NOON_MS, frozenset(State), detail={"answer_by_ms": 7}
+    )  # fmt: skip
+    await ledger.write(_decide_all(board, [question]))
+    assert ["tiny"] == await changed()
     await decided(ledger, board, "a", State.REJECTED)
     assert ["tiny"] == await changed()
 

@@ -345,6 +345,36 @@ async def test_few_checks_are_open_at_once_and_those_that_nobody_takes_end():
     assert 1 == await check_cases(desk)
 
 
+async def test_a_check_that_waits_for_long_makes_no_queue_late():
+    """Only cases do: else each check would end before anybody takes it, and keep others from being drawn."""
+    desk = Desk()
+    desk.hold("run", "other")
+    desk.decide_as("mara", "run", "approve")
+    assert [] == await desk.a_day_later(), "while a case waits for as long"
+    desk.decide_as("mara", "other", "reject")
+    assert ["other"] == await desk.a_day_later()
+    desk.now_ms += LAPSED_MS - 1
+    await desk.keeper.step()
+    assert ["other"] == desk.checks()
+
+
+async def test_a_moderator_finds_their_own_answer_to_the_check_of_a_run():
+    """Not their answer on another run of the player, nor a colleague's."""
+    desk = Desk()
+    desk.hold("one", "two", "three")
+    for name in ("one", "two", "three"):
+        desk.decide_as("mara", name, "approve")
+    await desk.a_day_later()
+    answers = {
+        (name, by): desk.answer(by, name, "reject")
+        for name, by in (("one", "noor"), ("two", "zoe"), ("three", "noor"))
+    }
+    for name, by in ((name, by) for name in ("one", "two", "three") for by in ("noor", "zoe")):
+        given = desk.do(given_answer(name, "ada", by))
+        expected = answers.get((name, by))
+        assert (expected and expected.seq) == (given and given.seq)
+
+
 async def test_an_answer_is_compared_and_changes_nothing():
     """Of both kinds, the same and the other; a question says neither. Each ends its check, and leaves an event and a label."""
     desk = Desk()

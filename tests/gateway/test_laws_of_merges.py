@@ -15,7 +15,7 @@ from gateway.derived.achievements import reached_by_log
 from gateway.ledger import queries
 from gateway.ledger.moderation import bans
 from gateway.ledger.players.friends import follow, friends_of
-from gateway.ledger.players.merges import Merge, next_to_follow
+from gateway.ledger.players.merges import Merge, merges_at_work, merges_of, next_to_follow
 from gateway.ledger.seals.audit import audit
 from gateway.ledger.seals.signing_keys import PublicKeys
 from gateway.ledger.standings.history import board_as_of
@@ -24,6 +24,7 @@ from gateway.runtime.settings import Settings
 from gateway.settlement import bans as banning
 from gateway.settlement import merges as merging
 from gateway.settlement.case_decisions import has_stake
+from gateway.settlement.following import AGAIN_MS
 from gateway.settlement.joins import set_joined
 from gateway.settlement.merges import NOT_NOW, REST_MS, MergeFollower, begin, follow_slice, undo
 from gateway.settlement.server_operations import OperationsRefused, ServerOperation, perform_all
@@ -248,6 +249,43 @@ def test_a_merge_that_was_killed_goes_on_and_asking_again_changes_nothing():
     assert (None, 5) == (done.seen_seq, done.changed_count)
     assert [("bob", 4)] == scores(game)
     assert not asyncio.run(game.follower.step("one", now_ms=NOON_MS + 9))
+
+
+def test_a_steward_finds_a_merge_that_nobody_has_begun_to_follow_and_its_undoing():
+    """The process that answered may have been killed at once; what only waits for a while is not looked at before."""
+    game = played(("ada", 5), ("bob", 2))
+
+    def at_work(now_ms: int = NOON_MS + 9) -> list[str]:
+        found = game.books.do(merges_at_work(None, now_ms=now_ms, count=9))
+        return [each.merge_id for each in found]
+
+    merge = game.books.do(begin(Merge("one", "ada", "bob", ACTOR, NOON_MS + 2))).merge
+    assert ["one"] == at_work()
+    game.follow(merge)
+    assert [] == at_work()
+    game.books.do(undo("one", by=ACTOR, now_ms=NOON_MS + 5))
+    assert ["one"] == at_work()
+    track = game.tracks.pop("track.a")  # a process that does not know the board passes over what is on it
+    game.follow(merge, at_ms=NOON_MS + 6)
+    game.tracks["track.a"] = track
+    assert ([], ["one"]) == (at_work(NOON_MS + 5 + AGAIN_MS), at_work(NOON_MS + 6 + AGAIN_MS))
+
+
+def test_an_undone_merge_counts_what_has_come_back_and_is_listed_behind_later_ones():
+    """Not what had moved before; and the newest merges are shown first, of a player into others and of others into them."""
+    game = played(*[("ada", score) for score in range(3)])
+    first = game.merge("ada", "bob")
+    assert 3 == first.changed_count
+    assert 3 == game.part(first, at_ms=NOON_MS + 5).changed_count
+    second = game.merge("ada", "cyd", at_ms=NOON_MS + 7)
+    assert [second.merge_id, first.merge_id] == [
+        each.merge_id for each in game.books.do(merges_of("ada", count=9))
+    ]
+    third = game.merge("dan", "cyd", at_ms=NOON_MS + 8)
+    assert [third.merge_id, second.merge_id] == [
+        each.merge_id for each in game.books.do(merges_of("cyd", count=9))
+    ]
+    assert [second.merge_id] == [each.merge_id for each in game.books.do(merges_of("ada", count=1))]
 
 
 @pytest.mark.parametrize("meanwhile", ["another process went on", "somebody undid it"])

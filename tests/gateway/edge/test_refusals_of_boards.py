@@ -69,6 +69,11 @@ def test_NR_what_differs_is_said_briefly():
     assert len(text) < 300
     assert "19 more" not in text
     assert "22 more differ" in text
+    for at in (40, 41):  # and however long the names are
+        plain, name = replace(MONZA, metadata=None), "k" * (at - len("metadata."))
+        text = differences(plain, replace(plain, metadata={name: 1}))
+        assert (at == 40) == (f"metadata.{'k' * 31} is none, not 1:" in text)
+        assert (at == 41) == (f"metadata.{'k' * 30}… is none, not 1:" in text)
     assert "the bounds differ" in differences(
         replace(MONZA, bounds=None), replace(MONZA, bounds=NarrowedBounds())
     )

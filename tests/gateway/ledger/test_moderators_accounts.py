@@ -250,6 +250,20 @@ def test_tokens_of_an_account_are_few_and_those_that_are_over_make_room(books: B
     assert ("tiny",) == listed[0].scopes
 
 
+def test_tokens_are_listed_with_the_newest_first_and_none_is_issued_to_who_is_disabled(books: Books):
+    """An account that was disabled while its request came gets no key to come back with."""
+    books.do(add_account("mara", EVERYTHING, ACT))
+    books.do(add_account("noor", EVERYTHING, ACT))
+    for number, at_ms in ((1, NOON_MS), (3, NOON_MS), (2, NOON_MS + 1)):
+        books.do(issue_token(a_token(number)._replace(created_at_ms=at_ms), ACT))
+    assert ["t2", "t3", "t1"] == [token.token_id for token in books.do(tokens_of("mara"))]
+    books.do(disable_account("mara", ACT))
+    for work in (issue_token(a_token(4), ACT), issue_token(a_token(5)._replace(moderator="nobody"), ACT)):
+        with pytest.raises(AccountConflict, match="no such account, or it is disabled"):
+            books.do(work)
+    assert (None, None) == (books.do(token_of(b"t4")), books.do(token_of(b"t5")))
+
+
 def test_a_further_login_ends_the_oldest_session(books: Books):
     books.do(add_account("mara", EVERYTHING, ACT))
     for number in range(SESSIONS_LIMIT + 1):
