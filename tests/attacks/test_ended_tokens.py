@@ -199,6 +199,16 @@ async def test_an_end_is_an_event_of_the_player(harness: Harness):
     assert ("tokens-ended", {"generation": 1}) == (event["reason"], event["detail"])
 
 
+async def test_M01_nobody_ends_the_tokens_of_their_own_player_as_a_moderator(harness: Harness):
+    """They have a way of their own, which leaves the event of a player."""
+    token = await harness.new_player()
+    player = bearer_of(harness, token).subject
+    headers = {"Authorization": f"Bearer {harness.moderator(name=player)}"}
+    answer = await harness.send(Request("DELETE", f"/v1/moderation/players/{player}/tokens", b"", headers))
+    assert (403, "self-approval") == (answer.status, answer.problem)
+    assert 200 == (await harness.get("/v1/friends", token)).status
+
+
 async def test_an_end_is_logged_with_who_made_it(harness: Harness):
     """The player, or the moderator by name."""
     token = await harness.new_player()

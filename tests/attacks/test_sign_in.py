@@ -355,10 +355,66 @@ def test_what_the_file_names_is_all_there_is(tmp_path: Path, monkeypatch: pytest
     for providers in wrong:
         with pytest.raises(SettingsError):
             built(providers)
-    key.chmod(0o644)
-    with pytest.raises(SettingsError, match="chmod") as told_of:
-        built(whole)
-    assert "a secret" not in str(told_of.value)
+    for name in ("device", "recovery"):
+        with pytest.raises(SettingsError, match="a name of ours"):
+            built({name: whole["itch"]})
+    for mode in (0o644, 0o640, 0o604):
+        key.chmod(mode)
+        with pytest.raises(SettingsError, match="chmod") as told_of:
+            built(whole)
+        assert "a secret" not in str(told_of.value)
+
+
+async def test_what_the_file_says_of_a_token_holds(tmp_path: Path):
+    """How far its times may be off, also not at all, and how old it may be; what it leaves out is the edge's."""
+    keys_file(tmp_path, KEY)
+    file, now_s = tmp_path / "sign-in.yaml", 1_800_000_000
+    section = {
+        "kind": "jwt", "issuer": [ISSUER], "audience": [AUDIENCE], "keys": str(tmp_path / "keys.json"), "algorithms": ["ES256"],
+    }  # fmt: skip
+
+    async def shows(token: dict[str, Any], **more: int) -> str:
+        file.write_text(json.dumps({"providers": {"studio": section | more}}))
+        settings = Settings(data_dir=tmp_path, sign_in_file=file, clock_skew_s=20)
+        every = {"iss": ISSUER, "aud": AUDIENCE, "sub": "ada", "iat": now_s, "exp": now_s + 300} | token
+        try:
+            return (
+                await providers_of(settings)["studio"].show(signed(every, KEY, "ES256"), now_s=now_s)
+            ).subject
+        except IdentityRefused as refused:
+            return str(refused)
+
+    ended = {"iat": now_s - 300, "exp": now_s - 10}
+    assert ["ada", "exp", "ada", "exp"] == [
+        await shows(ended), await shows(ended, skew_s=0), await shows(ended, skew_s=11), await shows(ended, skew_s=10)
+    ]  # fmt: skip
+    old = {"iat": now_s - 100}
+    assert ["ada", "ada", "iat"] == [
+        await shows(old), await shows(old, max_age_s=100, skew_s=0), await shows(old, max_age_s=99, skew_s=0)
+    ]  # fmt: skip
+
+
+async def test_steam_is_asked_for_the_identity_that_the_file_names(tmp_path: Path):
+    """Else a ticket that a player gave to another service would sign that service in here."""
+    key, file = tmp_path / "steam.key", tmp_path / "sign-in.yaml"
+    key.write_text("a secret\n")
+    key.chmod(0o600)
+    asked: list[dict[str, str]] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(dict(request.query))
+        return web.json_response({"response": {"error": {"errorcode": 101, "errordesc": "Invalid ticket"}}})
+
+    async with platform(answer) as address:
+        for named in ({"identity": "scores"}, {}):
+            section = {"kind": "steam", "app": 480, "key_file": str(key), "address": address, **named}
+            file.write_text(json.dumps({"providers": {"steam": section}}))
+            steam = providers_of(Settings(data_dir=tmp_path, sign_in_file=file))["steam"]
+            with pytest.raises(IdentityRefused):
+                await steam.show("14000000" * 8, now_s=0)
+    assert [("480", "a secret", "scores"), ("480", "a secret", None)] == [
+        (each["appid"], each["key"], each.get("identity")) for each in asked
+    ]
 
 
 async def test_a_studios_package_offers_a_provider(monkeypatch: pytest.MonkeyPatch):
@@ -378,6 +434,10 @@ async def test_a_studios_package_offers_a_provider(monkeypatch: pytest.MonkeyPat
     assert "x-ada" == (await own.show("ada", now_s=0)).subject
     with pytest.raises(SettingsError, match="KeyError"):
         plugged_provider("own", {})
+    for found in ([], [Point, Point]):
+        monkeypatch.setattr(sign_in_plugins, "entry_points", lambda group, found=found: found)
+        with pytest.raises(SettingsError, match=f"expected one installed package .* found {len(found)}"):
+            plugged_provider("own", {"prefix": "x-"})
 
 
 def _shows(prefix: str) -> Any:
