@@ -23,6 +23,8 @@ from gateway.runtime.clock import parse_rfc3339, rfc3339
 from policies.errors import LedgerOverloaded
 from policies.vocabulary import State
 from tests.attacks.test_moderation import a_held_run, decide
+from tests.attacks.test_own_data import a_player
+from tests.attacks.test_players_who_are_helped import merged
 from tests.support.attack import until
 from tests.support.harness import Answer, Harness, Request
 from tests.support.ledger import new_submission
@@ -195,6 +197,16 @@ async def test_M05_nobody_holds_the_case_of_their_own_run(harness: Harness):
         answer = await touch(harness, run.id, verb, own)
         assert (403, "self-approval") == (answer.status, answer.problem)
     assert (None, run.id) == (await take(harness, own), await take(harness, harness.moderator()))
+
+
+async def test_M05_nobody_holds_a_case_that_their_own_player_played_before_a_merge(harness: Harness):
+    """Whose run it is now may be another: whoever played it, or has it, is no judge of it."""
+    run = await a_held_run(harness)
+    _, other = await a_player(harness, "Bob")
+    await merged(harness, run.token, other)
+    answer = await touch(harness, run.id, "claim", harness.moderator(name=run.player))
+    assert (403, "self-approval") == (answer.status, answer.problem)
+    assert 200 == (await touch(harness, run.id, "claim", harness.moderator())).status
 
 
 async def test_the_case_that_could_do_most_harm_is_first(harness: Harness):
