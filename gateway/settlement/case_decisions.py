@@ -196,7 +196,7 @@ async def answer_as_theirs(
 async def _not_theirs(
     tx: Transaction, board: Board, submission: StoredSubmission, request: CaseRequest, history: CaseHistory
 ) -> NotTheirs | None:
-    if submission.players & request.own_players:
+    if request.own_players and submission.players.intersection(await with_targets(request.own_players)(tx)):
         return NotTheirs("you cannot decide on your own submission")
     undone = request.decision.detail.get(UNDOES)  # who undoes an answer to an appeal has decided on it, too
     before = history if undone is None else [event for event in history if event["seq"] < undone]

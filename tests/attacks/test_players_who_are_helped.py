@@ -8,9 +8,11 @@ from gateway.ledger.acts import Act
 from gateway.ledger.moderation.accounts import account_of, change_account
 from policies.moderation import OwnBoard
 from tests.attacks.test_appeals import govern
-from tests.attacks.test_bans import a_held_run, approve, ban, stands
+from tests.attacks.test_bans import a_held_run, approve, ban, stands, unban
 from tests.attacks.test_identities import created, new_key, sign_in
+from tests.attacks.test_moderation import decide
 from tests.attacks.test_own_data import a_player, ask
+from tests.attacks.test_renamed_players import rename
 from tests.support.attack import CLAIM
 from tests.support.harness import Answer, Harness
 
@@ -105,6 +107,29 @@ async def test_M05_nobody_helps_themselves(harness: Harness):
         govern(harness, board, own_board=OwnBoard.ALLOW)
     assert SELF == told(await ask(harness, "DELETE", path_of(player, "merges", merge), noor))
     assert 200 == (await ask(harness, "DELETE", path, noor)).status
+
+
+async def test_M05_nobody_decides_for_whom_their_own_player_was_merged_into(harness: Harness):
+    """The case is not offered, held or decided; the player is not banned, renamed or signed out, and no ban is lifted."""
+    run, (own, token) = await a_held_run(harness), await a_player(harness, "Ada")
+    await merged(harness, token, run.token)
+    noor, other = harness.moderator(name=own), harness.moderator()
+    begun = await ban(harness, run.player, other)
+    assert 201 == begun.status, begun.raw
+    case = f"/v1/moderation/cases/{run.id}"
+    answers = [
+        await ask(harness, "POST", f"{case}/claim", noor),
+        await ask(harness, "POST", f"{case}/cannot-tell", noor),
+        await decide(harness, run, "approve", noor),
+        await decide(harness, run, "reject", noor),
+        await ban(harness, run.player, noor, operation="op-2"),
+        await unban(harness, run.player, begun.body["ban"], noor),
+        await rename(harness, run.player, "p1", "Bob", noor),
+        await ask(harness, "DELETE", path_of(run.player, "tokens"), noor),
+    ]
+    assert [SELF] * len(answers) == [told(each) for each in answers], [each.raw for each in answers]
+    assert None is (await harness.post("/v1/moderation/queue/next", {}, noor)).body["case"]
+    assert 200 == (await ask(harness, "POST", f"{case}/claim", other)).status
 
 
 @pytest.mark.parametrize("what", ["identities", "merges"])

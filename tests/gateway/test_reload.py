@@ -312,7 +312,9 @@ async def test_N03_boards_are_listed_by_pages(harness: Harness):
     assert [50, 50, 22] == [len(each) for each in pages]
     assert sorted(harness.edge.catalogue.of_files) == [each for page in pages for each in page]
     assert 100 == len(plain["boards"])
-    assert 0 == len(harness.edge.catalogue.of_files) % 61, "the second page of these is full, and the last one"
+    assert 0 == len(harness.edge.catalogue.of_files) % 61, (
+        "the second page of these is full, and the last one"
+    )
     halves = (await harness.get("/v1/boards?limit=61")).body
     last = (await harness.get(f"/v1/boards?limit=61&cursor={halves['next']}")).body
     assert (61, None) == (len(last["boards"]), last["next"])

@@ -44,7 +44,7 @@ async def ban_player(request: web.Request) -> web.Response:
     new = parse_body(await read_body(request, BAN_BODY), NewBan)
     scope = new.board or new.family or bans.EVERYWHERE
     moderator = await moderator_of(request, Ability.OVERRULE, scope or EVERYWHERE)
-    refuse_own(moderator, player)
+    await refuse_own_players(edge, moderator, player)
     await _check_scope(edge, new)
     ban = _ban_of(edge, moderator, player, scope, new)
     await refuse_own_boards(edge, moderator, ban.scope)
@@ -67,7 +67,7 @@ async def lift_ban(request: web.Request) -> web.Response:
     if ban is None or ban.player != player or not moderator.reaches(ban.scope or EVERYWHERE):
         raise Problem(ProblemType.NOT_FOUND, "there is no such ban of the player")
     await moderator_of(request, Ability.OVERRULE, ban.scope or EVERYWHERE)
-    refuse_own(moderator, player)
+    await refuse_own_players(edge, moderator, player)
     await refuse_own_boards(edge, moderator, ban.scope)
     by = f"moderator:{moderator.name}"
     outcome = await edge.ledger.write(lift(ban_id, by=by, now_ms=edge.clock()))
@@ -87,12 +87,6 @@ async def bans_shown(edge: Edge, moderator: Moderator, player: str) -> list[BanS
     """Return the bans of a player that a moderator may see: wider ones are for those who made them."""
     stored = await edge.ledger.read(bans.bans_of(player, count=SHOWN), ReadKind.MODERATION)
     return [ban_shown(edge, ban) for ban in stored if moderator.may(Ability.READ, ban.scope or EVERYWHERE)]
-
-
-def refuse_own(moderator: Moderator, player: str) -> None:
-    """Raise `self-approval` if the player is the moderator's own."""
-    if player in moderator.players or player == moderator.name:
-        raise Problem(ProblemType.SELF_APPROVAL, "you cannot decide on your own player")
 
 
 async def refuse_own_players(edge: Edge, moderator: Moderator, *players: str) -> None:

@@ -13,6 +13,7 @@ from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire.moderation_queue import CaseHolding
 from gateway.ledger.moderation import claims
 from gateway.ledger.moderation.cases import StoredCase
+from gateway.ledger.moderation.claims import Claimant
 from gateway.ledger.records import StoredSubmission
 from gateway.ledger.transaction import Operation
 from policies.errors import CaseClaimed, CaseForOthers, CaseGone
@@ -40,8 +41,8 @@ async def skip(request: web.Request) -> web.Response:
 async def cannot_tell(request: web.Request) -> web.Response:
     """Note that the moderator cannot tell, and have them leave the case to others."""
     edge, _, submission, moderator = await case_of(request, Ability.DECIDE)
-    _refuse_own(submission, moderator)
-    claimant = claimant_of(moderator)
+    claimant = await claimant_of(edge, moderator)
+    _refuse_own(submission, claimant)
     leaving = claims.leave_undecided(submission.submission_id, claimant, now_ms=edge.clock())
     return json_response(await _held(edge, leaving))
 
@@ -52,13 +53,13 @@ async def hold_case(edge: Edge, submission: StoredSubmission, moderator: Moderat
     Raises `state-conflict` if it does not wait, `case-claimed` if somebody else is in it, and
     `self-approval` or `scope-forbidden` if this moderator may not have it.
     """
-    _refuse_own(submission, moderator)
-    claimant = claimant_of(moderator)
+    claimant = await claimant_of(edge, moderator)
+    _refuse_own(submission, claimant)
     return await _held(edge, claims.claim_case(submission.submission_id, claimant, now_ms=edge.clock()))
 
 
-def _refuse_own(submission: StoredSubmission, moderator: Moderator) -> None:
-    if submission.players & {moderator.name, *moderator.players}:
+def _refuse_own(submission: StoredSubmission, claimant: Claimant) -> None:
+    if submission.players & claimant.players:
         raise Problem(ProblemType.SELF_APPROVAL, "you cannot decide on your own submission")
 
 

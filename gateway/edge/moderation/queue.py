@@ -29,6 +29,7 @@ from gateway.ledger.moderation.queue import (
     free_cases,
     queue_page,
 )
+from gateway.ledger.players.merges import with_targets
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.runtime.clock import rfc3339
@@ -172,7 +173,7 @@ async def claim_next(request: web.Request) -> web.Response:
 
 async def next_case(edge: Edge, moderator: Moderator, asked: QueueRequest) -> QueuedCase | None:
     """Claim the first case of the queue that a moderator may be offered, and return it; None for none."""
-    scopes, claimant, place = moderator.scopes(Ability.DECIDE), claimant_of(moderator), BEGINNING
+    scopes, claimant, place = moderator.scopes(Ability.DECIDE), await claimant_of(edge, moderator), BEGINNING
     for _ in range(ROUNDS):
         now_ms = edge.clock()
         looking = free_cases(scopes, asked.at(now_ms), claimant, place, now_ms=now_ms)
@@ -191,9 +192,10 @@ async def next_case(edge: Edge, moderator: Moderator, asked: QueueRequest) -> Qu
     return None
 
 
-def claimant_of(moderator: Moderator) -> Claimant:
-    """Return a moderator as one who asks for cases."""
-    return Claimant(moderator.name, moderator.players, moderator.scopes(Ability.OVERRULE))
+async def claimant_of(edge: Edge, moderator: Moderator) -> Claimant:
+    """Return a moderator as one who asks for cases, with those into whom their own players were merged."""
+    own = await edge.ledger.read(with_targets({moderator.name, *moderator.players}), ReadKind.MODERATION)
+    return Claimant(moderator.name, frozenset(own), moderator.scopes(Ability.OVERRULE))
 
 
 async def cases_shown(edge: Edge, cases: Sequence[StoredCase], *, now_ms: int) -> list[QueuedCase]:

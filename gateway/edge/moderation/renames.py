@@ -13,7 +13,7 @@ from gateway.edge.http.body import read_body
 from gateway.edge.http.request import moderator_of, parse_body
 from gateway.edge.http.responses import json_response, replay_header
 from gateway.edge.moderation.account_refusals import account_refusals_as_problems
-from gateway.edge.moderation.bans import BAN_BODY, refuse_own
+from gateway.edge.moderation.bans import BAN_BODY, refuse_own_players
 from gateway.edge.players.friends import named_player
 from gateway.edge.players.names import display_name
 from gateway.edge.problems import Problem, ProblemType
@@ -73,7 +73,7 @@ async def renames_shown(edge: Edge, moderator: Moderator, player: str) -> list[R
 async def _renamed(
     edge: Edge, moderator: Moderator, player: str, work: Operation[RenameOutcome]
 ) -> web.Response:
-    refuse_own(moderator, player)
+    await refuse_own_players(edge, moderator, player)
     try:
         with account_refusals_as_problems():
             outcome = await edge.ledger.write(while_senior(moderator.name, work))

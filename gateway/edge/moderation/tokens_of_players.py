@@ -9,7 +9,7 @@ from gateway.edge.context import EDGE
 from gateway.edge.http.request import moderator_of
 from gateway.edge.http.responses import json_response
 from gateway.edge.moderation.account_refusals import account_refusals_as_problems
-from gateway.edge.moderation.bans import refuse_own
+from gateway.edge.moderation.bans import refuse_own_players
 from gateway.edge.players.friends import named_player
 from gateway.edge.wire.identity_answers import TokensEnded
 from gateway.ledger.acts import Act
@@ -26,7 +26,7 @@ async def end_tokens_of_player(request: web.Request) -> web.Response:
     """End all tokens of a player, who needs a way to sign in again."""
     edge, player = request.app[EDGE], named_player(request)
     moderator = await moderator_of(request, Ability.OVERRULE, EVERYWHERE)
-    refuse_own(moderator, player)
+    await refuse_own_players(edge, moderator, player)
     ending = end_tokens(player, Act(ACTOR + moderator.name, edge.clock()))
     with account_refusals_as_problems():
         ended = await edge.ledger.write(while_senior(moderator.name, ending))
