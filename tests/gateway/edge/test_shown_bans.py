@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from gateway.edge.auth.moderators import Moderator, ModeratorRole
-from gateway.edge.moderation.bans import _ban_of, _content, ban_shown, refuse_own
+from gateway.edge.moderation.bans import _ban_of, _content, ban_shown, refuse_own_players
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire.moderation_bans import BanShown, NewBan
 from gateway.ledger.moderation.bans import Ban
+from tests.support.harness import Harness
 
 EDGE: Any = SimpleNamespace(catalogue=SimpleNamespace(families={"track": None}), clock=lambda: 5_000)
 MIA = Moderator("mia", {"*": ModeratorRole.SENIOR}, frozenset({"zoe"}))
@@ -120,9 +121,9 @@ def test_a_ban_is_the_same_if_the_same_was_asked_for(other: dict[str, Any], *, i
 
 
 @pytest.mark.parametrize("player", ["mia", "zoe"])
-def test_nobody_decides_on_their_own_player(player: str):
+async def test_nobody_decides_on_their_own_player(harness: Harness, player: str):
     """The one of the moderator's own name is theirs, too; all others are not."""
     with pytest.raises(Problem) as refused:
-        refuse_own(MIA, player)
+        await refuse_own_players(harness.edge, MIA, player)
     assert ProblemType.SELF_APPROVAL is refused.value.kind
-    refuse_own(MIA, "ada")
+    await refuse_own_players(harness.edge, MIA, "ada")
