@@ -11,12 +11,12 @@ from sqlalchemy.dialects.postgresql import insert
 from gateway.ledger.schema import board_counts
 from gateway.ledger.transaction import Operation, Query, Transaction
 
-_c = board_counts.c
-
-_COUNTS = Query(select(_c.attempts, _c.promoted).where(_c.board == bindparam("board")))
 COUNTED_AT_ONCE: Final = 1_000
 """The most boards whose counts are read at once."""
 
+_c = board_counts.c
+
+_COUNTS = Query(select(_c.attempts, _c.promoted).where(_c.board == bindparam("board")))
 _put = insert(board_counts)
 _LISTED = Query(
     select(_c.board, _c.attempts, _c.promoted)
