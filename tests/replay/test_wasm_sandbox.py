@@ -210,10 +210,7 @@ def test_P13_NaN_bits_are_canonical(shared: Sandbox, tmp_path: Path) -> None:
 
 def test_the_arcade_game_is_a_usable_module(shared: Sandbox) -> None:
     """The example game keeps to the interface."""
-    path = ROOT / "examples" / "arcade" / "arcade.wasm"
-    if not path.exists():
-        pytest.skip("the example game has not been built")
-    asked = request(at(path), [0] * 60)
+    asked = request(at(ROOT / "examples" / "arcade" / "arcade.wasm"), [0] * 60)
     found = shared.simulate(asked)
     assert isinstance(found, Simulation)
     assert (60, 1, 3) == (found.ticks, len(found.checkpoints), len(found.stats))

@@ -35,6 +35,6 @@ def impossible(finding: Finding) -> ImpossibleRun:
     """Return the refusal of a claim for which a validator found this."""
     of = f" of `{finding.code}`" if finding.code else ""
     step = finding.detail.get("step", 1)
-    steps = f", in steps of {step:g}" if step != 1 else ""
+    steps = f", in steps of {step:.15g}" if step != 1 else ""
     bound = f"`{finding.validator}` found {finding.value:.15g}{of} ({finding.reason.value}), and possible is "
     return ImpossibleRun(NOT_POSSIBLE, f"{bound}{finding.expected}{steps}")

@@ -154,6 +154,8 @@ def test_a_claim_that_no_replay_takes_is_told_what_one_takes():
 
 def test_a_statistic_out_of_range_is_told_with_its_name():
     """A validator of a studio's own, or one of statistics, names what it looked at."""
+    coarse = Finding(Reason.SCORE_BOUNDS, 1, Expected(), validator="bounds", detail={"step": 1_234_567})
+    assert impossible(coarse).bound.endswith(", in steps of 1234567")
     finding = Finding(Reason.STATS_BOUNDS, 9.5, Expected(at_most=4), validator="stats", code="coins")
     assert (
         "`stats` found 9.5 of `coins` (stats-bounds), and possible is at most 4" == impossible(finding).bound
