@@ -21,6 +21,7 @@ from gateway.ledger.moderation import bans
 from gateway.ledger.moderation.bans import Ban
 from gateway.ledger.players.merges import with_targets
 from gateway.ledger.reads import ReadKind
+from gateway.ledger.transaction import Operation
 from gateway.runtime.clock import fault_of_rfc3339, parse_rfc3339, rfc3339
 from gateway.runtime.telemetry import Event, logger
 from gateway.settlement.bans import BanFollower, ban_id_of, begin, lift
@@ -89,9 +90,14 @@ async def bans_shown(edge: Edge, moderator: Moderator, player: str) -> list[BanS
     return [ban_shown(edge, ban) for ban in stored if moderator.may(Ability.READ, ban.scope or EVERYWHERE)]
 
 
+def own_players_of(moderator: Moderator) -> Operation[list[str]]:
+    """Return the players of a moderator's own, and those into whom they are merged now."""
+    return with_targets({moderator.name, *moderator.players})
+
+
 async def refuse_own_players(edge: Edge, moderator: Moderator, *players: str) -> None:
     """Raise `self-approval` if a player is the moderator's own, or one into whom their own was merged."""
-    own = await edge.ledger.read(with_targets({moderator.name, *moderator.players}), ReadKind.MODERATION)
+    own = await edge.ledger.read(own_players_of(moderator), ReadKind.MODERATION)
     if not {*own}.isdisjoint(players):
         raise Problem(ProblemType.SELF_APPROVAL, "you cannot decide on your own player")
 
@@ -101,8 +107,7 @@ async def refuse_own_boards(edge: Edge, moderator: Moderator, scope: str) -> Non
 
     Who is banned, or parted from another, decides who stands there, too; a policy may allow that.
     """
-    own = with_targets({moderator.name, *moderator.players})
-    own_players = await edge.ledger.read(own, ReadKind.MODERATION)
+    own_players = await edge.ledger.read(own_players_of(moderator), ReadKind.MODERATION)
     board = await edge.catalogue.board(scope)
     if board is None:
         is_own = await _has_score_in_scope(edge, own_players, scope)

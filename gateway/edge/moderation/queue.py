@@ -12,6 +12,7 @@ from gateway.edge.auth.moderators import Ability, Moderator
 from gateway.edge.context import EDGE, Edge
 from gateway.edge.http.request import moderator_anywhere, whole_number, whole_number_in
 from gateway.edge.http.responses import held_submission, json_response
+from gateway.edge.moderation.bans import own_players_of
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.wire.moderation_decisions import CaseClaim
 from gateway.edge.wire.moderation_queue import AgeCount, NextCase, QueueCounts, QueuedCase, QueueShown
@@ -29,7 +30,6 @@ from gateway.ledger.moderation.queue import (
     free_cases,
     queue_page,
 )
-from gateway.ledger.players.merges import with_targets
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.transaction import Operation, Transaction
 from gateway.runtime.clock import rfc3339
@@ -194,7 +194,7 @@ async def next_case(edge: Edge, moderator: Moderator, asked: QueueRequest) -> Qu
 
 async def claimant_of(edge: Edge, moderator: Moderator) -> Claimant:
     """Return a moderator as one who asks for cases, with those into whom their own players were merged."""
-    own = await edge.ledger.read(with_targets({moderator.name, *moderator.players}), ReadKind.MODERATION)
+    own = await edge.ledger.read(own_players_of(moderator), ReadKind.MODERATION)
     return Claimant(moderator.name, frozenset(own), moderator.scopes(Ability.OVERRULE))
 
 
