@@ -16,8 +16,9 @@ from sqlalchemy import text
 
 from gateway.ledger import queries
 from gateway.ledger.reads import ReadKind
-from gateway.ledger.sqlite import writer
+from gateway.ledger.sqlite import transaction
 from gateway.ledger.sqlite.store import SqliteLedger
+from gateway.ledger.sqlite.writer import SqliteWriter
 from gateway.ledger.transaction import Query, Transaction
 from policies.errors import LedgerUnavailable
 from tests.support.ledger import is_intact, new_submission, opened, rows
@@ -107,10 +108,11 @@ async def append_all(ledger, news):
     return await asyncio.gather(*(ledger.append(new) for new in news), return_exceptions=True)
 
 
-async def test_who_starts_waits_for_another_who_creates_the_ledger(path: Path):
-    """On a busy machine that takes longer than any write may."""
+@pytest.mark.parametrize("lock", ["EXCLUSIVE", "IMMEDIATE"])
+async def test_who_starts_waits_for_another_who_creates_the_ledger(path: Path, lock: str):
+    """On a busy machine that takes longer than any write may. SQLite itself waits for the first lock alone."""
     with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other:
-        other.execute("BEGIN EXCLUSIVE")
+        other.execute(f"BEGIN {lock}")
         ledger = SqliteLedger(path, busy_timeout_s=0.05)
         opening = asyncio.create_task(ledger.open())
         done, _ = await asyncio.wait([opening], timeout=0.5)
@@ -174,12 +176,12 @@ async def test_I18_what_no_turn_mends_is_refused_at_once(path: Path, monkeypatch
     async with opened(path):
         pass
     waits: list[float] = []
-    monkeypatch.setattr(writer, "time", SimpleNamespace(monotonic=time.monotonic, sleep=waits.append))
+    monkeypatch.setattr(transaction, "time", SimpleNamespace(monotonic=time.monotonic, sleep=waits.append))
     blocked = path.with_name(f"{path.name}-wal")
     blocked.mkdir()
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         with pytest.raises(sqlite3.OperationalError, match="unable to open"):
-            async with writer.SqliteWriter(connection, patience_s=0.1).transaction():
+            async with SqliteWriter(connection, patience_s=0.1).transaction():
                 pass
         assert [] == waits
     blocked.rmdir()
@@ -187,7 +189,7 @@ async def test_I18_what_no_turn_mends_is_refused_at_once(path: Path, monkeypatch
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             with pytest.raises(sqlite3.OperationalError, match="locked"):
-                async with writer.SqliteWriter(connection, patience_s=0.1).transaction():
+                async with SqliteWriter(connection, patience_s=0.1).transaction():
                     pass
         assert waits
 

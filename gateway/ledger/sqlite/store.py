@@ -23,7 +23,7 @@ from gateway.ledger.schema import SCHEMA_VERSION, is_known
 from gateway.ledger.shape import check_sqlite
 from gateway.ledger.sqlite.copy_mark import mark_in
 from gateway.ledger.sqlite.reads import SqliteReads
-from gateway.ledger.sqlite.transaction import drive, transaction
+from gateway.ledger.sqlite.transaction import drive, execute_in_turn, transaction
 from gateway.ledger.sqlite.write_ahead_log import WriteAheadLog
 from gateway.ledger.sqlite.writer import SqliteWriter
 from gateway.ledger.transaction import Operation
@@ -105,15 +105,17 @@ class SqliteLedger(GroupedWrites):
         return self._reads.version()
 
     def _connect(self, busy_timeout_s: float | None = None) -> sqlite3.Connection:
+        patience_s = self._busy_timeout_s if busy_timeout_s is None else busy_timeout_s
         connection = sqlite3.connect(
             self._path,
-            timeout=self._busy_timeout_s if busy_timeout_s is None else busy_timeout_s,
+            timeout=patience_s,
             isolation_level=None,
             check_same_thread=False,
             cached_statements=256,
         )
         try:
-            connection.execute("PRAGMA journal_mode=WAL")
+            # SQLite itself does not wait here: of two that begin the log of a new file, one is refused
+            execute_in_turn(connection, "PRAGMA journal_mode=WAL", patience_s)
             connection.execute("PRAGMA synchronous=FULL")
             connection.execute("PRAGMA secure_delete=ON")  # nothing that is erased stays in the file's pages
         except BaseException:
