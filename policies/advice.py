@@ -8,6 +8,7 @@ from policies.choices import Writes
 from policies.fields import SortOrder
 from policies.judging import ALL_BITS, Transform
 from policies.model import Policy
+from policies.policy_changes import figure
 from policies.replaying import BuildStatus, RecordingKind
 from policies.vocabulary import Mode
 
@@ -40,14 +41,16 @@ def _anomaly(policy: Policy) -> Iterator[str]:
     if (bounds.maximum - bounds.minimum) / floor <= rule.threshold:
         yield (
             f"anomaly.threshold: no two scores from {bounds.minimum} to {bounds.maximum} are "
-            f"{rule.threshold:g} times `anomaly.spread_floor` ({floor:g}) apart; the validator finds nothing"
+            f"{figure(rule.threshold)} times `anomaly.spread_floor` ({figure(floor)}) apart; "
+            "the validator finds nothing"
         )
         return
     best = bounds.minimum if policy.order is SortOrder.ASCENDING else bounds.maximum
     if rule.prior and abs(best - rule.prior.mean) / max(rule.prior.spread, floor) <= rule.threshold:
         yield (
-            f"anomaly.prior: even the best possible score, {best}, is within {rule.threshold:g} spreads of "
-            f"the prior's mean; nothing is found until the board has {rule.minimum_population} promoted runs"
+            f"anomaly.prior: even the best possible score, {best}, is within {figure(rule.threshold)} "
+            "spreads of the prior's mean; nothing is found until the board has "
+            f"{rule.minimum_population} promoted runs"
         )
 
 
@@ -59,14 +62,14 @@ def _velocity(policy: Policy) -> Iterator[str]:
         return
     if pace >= points:
         yield (
-            f"velocity.points_per_second: {pace:g} allows the highest score within one second; "
+            f"velocity.points_per_second: {figure(pace)} allows the highest score within one second; "
             "the validator finds nothing"
         )
     longest_s = _longest_s(policy)
     if longest_s and pace * longest_s < points:
         yield (
-            f"velocity.points_per_second: at {pace:g} the longest run ({longest_s:g} s) ends below "
-            f"`score.maximum` ({policy.score.maximum})"
+            f"velocity.points_per_second: at {figure(pace)} the longest run ({figure(longest_s)} s) ends "
+            f"below `score.maximum` ({policy.score.maximum})"
         )
 
 
@@ -85,7 +88,7 @@ def _time(policy: Policy) -> Iterator[str]:
     if longest_s and policy.run_lifetime_s < longest_s:
         yield (
             f"run_lifetime_s: a ticket expires after {policy.run_lifetime_s} s, but the longest run takes "
-            f"{longest_s:g} s"
+            f"{figure(longest_s)} s"
         )
 
 

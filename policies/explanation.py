@@ -15,7 +15,7 @@ from policies.fields import SortOrder
 from policies.judging import TIME_VALIDATORS
 from policies.limits import Rate
 from policies.model import Policy
-from policies.policy_changes import shown
+from policies.policy_changes import figure, shown
 from policies.replaying import detection_probability
 from policies.rollups import Rollup, RollupTake
 from policies.seeds import SeedOf
@@ -217,12 +217,12 @@ def _time(policy: Policy) -> str:
     parts = [f"{policy.ticks_per_second} ticks are a second of play"]
     if policy.replay:
         longest_s = policy.replay.maximum_ticks / policy.ticks_per_second
-        parts.append(f"the longest run has {policy.replay.maximum_ticks} ({longest_s:g} s)")
+        parts.append(f"the longest run has {policy.replay.maximum_ticks} ({figure(longest_s)} s)")
     parts.append(f"play may exceed our clock's time since the ticket by {policy.velocity.slack_s:g} s")
     pace = policy.velocity.points_per_second
     if policy.order is SortOrder.DESCENDING:
         parts.append(
-            "any number of points a second" if pace is None else f"a second gives up to {pace:g} points"
+            "any number of points a second" if pace is None else f"a second gives up to {figure(pace)} points"
         )
     return "; ".join(parts)
 
@@ -276,7 +276,7 @@ def _silent(policy: Policy, name: str) -> str:
     if name == "velocity" and policy.velocity.points_per_second is None:
         return " Finds nothing here: `velocity.points_per_second` is not stated."
     if name == "anomaly" and policy.anomaly.spread_floor is None:
-        return f" The spread of scores counts as at least {policy.spread_floor:g} points."
+        return f" The spread of scores counts as at least {figure(policy.spread_floor)} points."
     return ""
 
 

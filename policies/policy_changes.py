@@ -12,6 +12,9 @@ from policies.choices import TieBreak
 from policies.errors import PolicyError
 from policies.family import Family
 
+_WHOLE: Final = 100_000
+"""From here on, six places are those of a whole number."""
+
 
 class Effect(StrEnum):
     """The condition for a change to take effect, the easiest first."""
@@ -113,6 +116,11 @@ def shown(value: Any) -> str:
     if isinstance(value, dict):
         return f"{{{', '.join(f'{name}: {shown(item)}' for name, item in value.items())}}}"
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def figure(number: float) -> str:
+    """Return a number to six places, and a large one whole: without the exponent that Python gives it."""
+    return f"{number:.0f}" if abs(number) >= _WHOLE else f"{number:g}"
 
 
 def _effect(name: str, *, is_packed: bool) -> Effect:

@@ -10,7 +10,7 @@ import pytest
 from policies.errors import PolicyError
 from policies.family_policy import FamilyPolicy
 from policies.loader import Board, load_board
-from policies.policy_changes import NOT_AT_ONCE, Effect, changes_between, refuse_restart, shown
+from policies.policy_changes import NOT_AT_ONCE, Effect, changes_between, figure, refuse_restart, shown
 from tests.support import boards
 from tests.support.boards import BUILD
 from tests.support.policies import EXACT_LIMIT, a_policy, write_policies
@@ -134,3 +134,19 @@ def test_values_are_shown_as_a_policy_file_has_them():
     """Words for what YAML has words for."""
     given = {"a": [1, {"b": True}], "c": None}
     assert "{a: [1, {b: true}], c: not set}" == shown(given)
+
+
+@pytest.mark.parametrize(
+    ("number", "written"),
+    [
+        (50.0, "50"),
+        (0.25, "0.25"),
+        (1 / 60, "0.0166667"),
+        (99_999.5, "99999.5"),
+        (999_999.7, "1000000"),
+        (-2e9, "-2000000000"),
+    ],
+)
+def test_a_figure_is_written_without_an_exponent(number: float, written: str):
+    """A moderator reads a million points as a million, and not as 1e+06."""
+    assert written == figure(number)
