@@ -1,7 +1,8 @@
 """Explains what an edge would say of a request, by the edge's own parser, routes, handlers and checks.
 
-The handler itself is called, with an edge that has boards, keys and a clock, and nothing else: where it asks
-for more, the request has passed all that can be checked without the deployment's other requests.
+The handler itself is called, with an edge that has boards, keys and a clock, and of the rest as much as a
+player's first run meets: where it asks for more, the request has passed all that can be checked without the
+deployment's other requests.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.http_parser import HttpRequestParser
 
 from gateway.catalogue.catalogue import Catalogue
+from gateway.edge.admission.address import ClientName
 from gateway.edge.admission.turnstile import Turnstile
 from gateway.edge.app import check_target, problem_of
 from gateway.edge.auth import signatures
@@ -40,9 +42,13 @@ from gateway.edge.http.request import board_of
 from gateway.edge.problems import Problem, ProblemType
 from gateway.edge.route import Caller, Route
 from gateway.edge.routes import ROUTES
-from gateway.edge.submissions.submit import NOTHING_BEGUN
+from gateway.edge.submissions.impossible_run import ImpossibleRun
+from gateway.edge.submissions.submit import Begun
+from gateway.index.limits.admission import Admission, AdmissionResult
 from gateway.runtime.clock import Clock
 from gateway.runtime.settings import Settings
+from policies.replaying import BuildStatus
+from validators.submission import History
 
 BUFFER_BYTES: Final = 2**16
 
@@ -65,6 +71,9 @@ _OF_RIGHTS: Final = frozenset(
     }
 )
 """Refusals of what a genuine signature asks for."""
+
+_ADMITTED: Final = Begun(AdmissionResult(Admission.ADMITTED, wait_ms=0, left=1, history=History()))
+"""A submission of a player without a history, within the limits."""
 
 _SIGNERS: Final = frozenset({Caller.RUN, Caller.SERVER})
 
@@ -114,7 +123,9 @@ class _BeyondError(Exception):
     """The handler asked for something that is not here: all that is checked before has passed."""
 
 
-class _PartialEdge(SimpleNamespace):
+class _Partial(SimpleNamespace):
+    """A part of an edge, or an edge, of which little is here."""
+
     def __getattr__(self, name: str) -> Any:
         raise _BeyondError(name)
 
@@ -180,7 +191,7 @@ def _read(raw: bytes) -> web.Request:
         peername=("127.0.0.1", 0),
         sockname=None,
         transport=None,
-        take_begun=lambda: NOTHING_BEGUN,
+        take_begun=lambda: _ADMITTED,
     )
     message, payload = messages[0]
     return web.Request(message, payload, cast("Any", peer), cast("Any", None), cast("Any", None), loop)
@@ -212,9 +223,22 @@ async def _route(case: _Case) -> None:
     case.steps.append(Step(f"{title} ({route.caller.value})", Outcome.PASSED))
 
 
-def _edge(known: Known) -> _PartialEdge:
+def _edge(known: Known) -> _Partial:
+    """Return an edge that has met nobody: no build has another status than most, and nobody is banned."""
     parts = {name: part for name, part in known._asdict().items() if part is not None}
-    return _PartialEdge(**parts, clock_error_ms=0, turnstile=Turnstile())
+    return _Partial(
+        **parts,
+        clock_error_ms=0,
+        turnstile=Turnstile(),
+        addresses=_Partial(names=lambda *_: ClientName("", "")),
+        banned=_Partial(open_ban=lambda *_, **__: None),
+        builds=_Partial(status_of=lambda *_: BuildStatus.ALLOW),
+        of=lambda _: _Partial(submission_limits=_Partial(note_refusal=_noted)),
+    )
+
+
+async def _noted(*_: str) -> bool:
+    return False
 
 
 async def _verdict(request: web.Request, case: _Case) -> Problem | None:
@@ -327,7 +351,7 @@ async def _digest(case: _Case) -> Step | None:
 async def _rest(case: _Case) -> Step | None:
     if case.verdict is not None:
         raise case.verdict
-    lines = ("limits, bans, earlier requests, and whether a run is plausible: only the edge knows",)
+    lines = ("limits, bans, earlier requests and the player's history: only the edge knows",)
     return Step("", Outcome.UNKNOWN, lines)
 
 
@@ -366,4 +390,5 @@ def _indented(title: str, text: str) -> Iterator[str]:
 
 
 def _lines_of(problem: Problem) -> tuple[str, ...]:
-    return (f"{problem.kind.slug} ({problem.kind.status}): {problem.detail or problem.kind.title}",)
+    line = f"{problem.kind.slug} ({problem.kind.status}): {problem.detail or problem.kind.title}"
+    return (line, problem.bound) if isinstance(problem, ImpossibleRun) else (line,)

@@ -114,13 +114,15 @@ IMPOSSIBLE: dict[str, dict[str, Any]] = {
         "ticks": 60,
     },
 }
-"""Claims that no run can have, by the bound that each breaks."""
+"""Claims that no run can have, by the bound of a board of `NARROW` that each breaks."""
+
+NARROW = {"minimum": 0, "maximum": 1_000_007, "step": 10}
 
 
 @pytest_asyncio.fixture(params=[True, False], ids=["telling", "discreet"])
 async def bounded(settings: Settings, request: pytest.FixtureRequest) -> AsyncIterator[Harness]:
     """An edge of a board with narrow bounds, in development mode or outside of it."""
-    board = a_policy("sprint", score={"minimum": 0, "maximum": 1_000_007, "step": 10})
+    board = a_policy("sprint", score=NARROW)
     changes = {"development": request.param, "policies_dir": write_policies(settings.data_dir / "own", board)}
     async with running_harness(settings.model_copy(update=changes)) as harness:
         yield harness

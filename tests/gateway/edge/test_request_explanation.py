@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
-import pytest_asyncio
+import pytest
 
 from gateway.edge.auth.signatures import parse, signature_base
 from gateway.edge.auth.tickets import Tickets
 from gateway.edge.request_explanation import Known, Outcome, Step, compared, explain
+from gateway.runtime.settings import Settings
 from scoregate.commands.sign import _run_opened
 from scoregate.signing_keys import GivenKey, GivenKeys
-from tests.gateway.edge.test_development_mode import spoiled
+from tests.gateway.edge.test_development_mode import IMPOSSIBLE, NARROW, spoiled
 from tests.support.attack import honest, issued, registered
-from tests.support.harness import Harness, Request
+from tests.support.harness import Harness, Request, running_harness
+from tests.support.policies import a_policy, write_policies
 from tests.support.raw import as_bytes, exchange
 
 
-@pytest_asyncio.fixture
-async def known(harness: Harness) -> AsyncIterator[Known]:
+@pytest.fixture
+def known(harness: Harness) -> Known:
     """All that a command reads of a deployment."""
+    return known_of(harness)
+
+
+def known_of(harness: Harness) -> Known:
     edge = harness.edge
-    yield Known(edge.settings, edge.clock, edge.tickets, edge.server_keys, edge.tokens, edge.catalogue)
+    return Known(edge.settings, edge.clock, edge.tickets, edge.server_keys, edge.tokens, edge.catalogue)
 
 
 def failure(steps: list[Step]) -> Step | None:
@@ -126,6 +131,21 @@ async def test_a_refusal_is_told_at_what_the_edge_looked_at(harness: Harness, kn
     sent = await hostile(harness)
     steps = {name: failure(await explain(sent[name], known)) for name in PLACES}
     assert PLACES == {name: step and step.title for name, step in steps.items()}
+
+
+async def test_an_impossible_run_is_told_its_bound(settings: Settings):
+    """As development mode does, without the mode; and one that is possible is left to the edge."""
+    policies = write_policies(settings.data_dir / "own", a_policy("sprint", score=NARROW))
+    async with running_harness(settings.model_copy(update={"policies_dir": policies})) as harness:
+        known = known_of(harness)
+        for bound, claim in IMPOSSIBLE.items():
+            raw = as_bytes(honest(harness, issued(harness), claim), harness.authority)
+            step = failure(await explain(raw, known))
+            assert step is not None
+            assert ("the content", bound) == (step.title, step.lines[1])
+            assert "bounds-violation" == (await exchange(harness.authority, raw)).problem
+        possible = honest(harness, issued(harness), {"score": 10, "ticks": 60})
+        assert failure(await explain(as_bytes(possible, harness.authority), known)) is None
 
 
 async def test_what_to_write_is_said(harness: Harness, known: Known):
