@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import resource
 import select
@@ -27,7 +26,7 @@ from replay.simulators.sandbox import MODULES_AT_ONCE, Sandbox, SandboxUnavailab
 from replay.simulators.wasm import ModuleRule
 from replay.verify import verify
 from tests.replay.games import END, GAME, STATS, Module, at, broken, play, store, store_bytes
-from tests.support.kernel import is_root
+from tests.support.kernel import has_namespaces, is_root, landlock_version
 
 ROOT = Path(__file__).resolve().parents[2]
 SEED = 2**64 - 12345
@@ -734,11 +733,7 @@ except OSError:
     ).stdout.strip()
 
 
-def _has_landlock() -> bool:
-    return sys.platform == "linux" and bool(ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), 1) >= 1)
-
-
-@pytest.mark.skipif(not _has_landlock(), reason="this kernel has no Landlock")
+@pytest.mark.skipif(not landlock_version(), reason="this kernel has no Landlock")
 @pytest.mark.parametrize(
     "statement", ["open('/etc/passwd')", "os.listdir('/')", "os.execv('/bin/true', ['true'])"]
 )
@@ -747,15 +742,7 @@ def test_P17_a_confined_process_reads_no_file(statement: str) -> None:
     assert "denied" == _confined(statement)
 
 
-def _has_namespaces() -> bool:
-    program = "import ctypes, sys; sys.exit(ctypes.CDLL(None).unshare(0x50000000) != 0)"
-    return (
-        sys.platform == "linux"
-        and subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
-    )
-
-
-@pytest.mark.skipif(not _has_namespaces(), reason="this system grants no network namespace")
+@pytest.mark.skipif(not has_namespaces(), reason="this system grants no network namespace")
 def test_P17_a_confined_process_has_no_network() -> None:
     """P17: even native code inside the child could reach no server, not on this machine either."""
     with socket.create_server(("127.0.0.1", 0)) as server:
