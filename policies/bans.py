@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Self
+from policies.codes import Code
 
 
-class BanCode(StrEnum):
+class BanCode(Code):
     """The kinds of reasons for a ban."""
-
-    def __new__(cls, value: str, meaning: str) -> Self:
-        """Create a member from its name and its meaning for moderators."""
-        member = str.__new__(cls, value)
-        member._value_ = value
-        member.meaning = meaning
-        return member
-
-    meaning: str
 
     CHEATING = "cheating", "The player's runs were manipulated."
     BOOSTING = "boosting", "Others played for the player, or let the player win."

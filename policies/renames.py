@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Self
+from policies.codes import Code
 
 
-class RenameCode(StrEnum):
+class RenameCode(Code):
     """The kinds of reasons for another name."""
-
-    def __new__(cls, value: str, meaning: str) -> Self:
-        """Create a member from its name and its meaning for moderators."""
-        member = str.__new__(cls, value)
-        member._value_ = value
-        member.meaning = meaning
-        return member
-
-    meaning: str
 
     ABUSIVE = "abusive", "The name insults, threatens or sexualizes."
     IMPERSONATION = "impersonation", "The name passes for somebody else's."
