@@ -46,6 +46,7 @@ def refusal(folder: Path, *lines: str, **changes: object) -> str:
         ("build in ['2.0', '2.1'] && build.startsWith('2')", True),
         ("ticks > 60 ? score < 1000 : score == 0", True),
         ("score % 10 == 0 && score >= -9007199254740991", True),
+        ("(" * NESTING + "score > 0" + ")" * NESTING, True),
     ],
 )
 def test_a_rule_is_true_or_false_of_a_claim(text: str, answer: bool):

@@ -21,7 +21,7 @@ from replay.kit.engine_settings import BY_NAME
 from replay.kit.instructions import instructions, is_float
 from replay.kit.remarks import Weight, memory_mib, remarks_on
 from replay.kit.runs import PlayedRun
-from replay.kit.verdict import replay_of
+from replay.kit.verdict import judge_run, replay_of
 from replay.simulators import Simulation, SimulationOutcome, SimulationRequest
 from tests.replay.games import COURSES, END, GAME, STATS, broken, play, store
 
@@ -63,6 +63,19 @@ def checked(
     )
     prepared = PreparedRun(run, replay_of(RUN, GENEROUS, STATS))
     return checker.check([prepared], (), memory_mib=memory, margin=4, maximum_ticks=None)
+
+
+def test_a_run_without_a_claim_is_compared_with_its_own_recording(tmp_path: Path):
+    """It is verified with the statistics that it has, and not if its recording says otherwise."""
+    module, replay = store(tmp_path, GAME), replay_of(RUN, GENEROUS, STATS)
+    simulator = Simulator(module.digest, module.path)
+    with open_simulators(None) as simulators:
+
+        def kind(run: PlayedRun) -> VerdictKind:
+            return judge_run(run, replay, simulator, simulators, time.perf_counter).verdict.kind
+
+        assert VerdictKind.VERIFIED is kind(replace(RUN, claim=None))
+        assert VerdictKind.MISMATCH is kind(replace(RUN, claim=None, seed=SEED + 1))
 
 
 def found_by(checked: CheckReport) -> set[str]:

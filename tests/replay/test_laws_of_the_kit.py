@@ -11,10 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from policies.replaying import Budget, Replay
+from policies.loader import Simulator
+from policies.replaying import Budget, RecordingKind, Replay
 from policies.vocabulary import Claim, Reason, SimulatorKind, VerdictKind
 from replay.confined import confinement
 from replay.divergence import divergence_of
@@ -24,14 +26,15 @@ from replay.kit.costs import Cost, Costs, costs_of, proposed
 from replay.kit.differences import described, first_difference
 from replay.kit.engine_settings import PROGRAM_SETTINGS, SETTINGS, settings_of
 from replay.kit.remarks import Remark, Weight
-from replay.kit.runs import RunUnreadable, read_content, read_run
-from replay.kit.verdict import TimedSimulators, _own_claim, numbered, replay_of
+from replay.kit.runs import PlayedRun, RunUnreadable, read_content, read_run
+from replay.kit.verdict import TimedSimulators, _own_claim, numbered, replay_of, request_for
 from replay.recording import Recording, RecordingError, decode, encode, pack_inputs
 from replay.simulators import (
     MalformedRecording,
     Simulation,
     SimulatorFault,
     bubblewrap,
+    child,
     frames,
     last_lines,
     printable,
@@ -405,12 +408,29 @@ def test_frames_are_of_the_layout_that_both_sides_know():
     fault = SimulatorFault(Reason.OUT_OF_FUEL, {"fuel": 5, "trap": 0, "other": 1})
     assert struct.pack("<B4q", 0, 5, -1, 0, -1) == frames.pack_fault(fault)
     assert {"fuel": 5, "trap": 0} == frames.unpack_fault(frames.pack_fault(fault)).detail
-    for broken in (b"", answer[:-1], answer + b"x"):
+    many = struct.pack("<IIqQQII17q", 20, 1, 7, 0, 99, 17, 0, *range(17))
+    for broken in (b"", answer[:-1], answer + b"x", many):
         with pytest.raises(frames.WireError):
             frames.unpack_simulation(broken)
     for broken in (b"", struct.pack("<B4q", 6, 0, 0, 0, 0)):
         with pytest.raises(frames.WireError):
             frames.unpack_fault(broken)
+
+
+def test_a_child_that_has_no_memory_says_so():
+    """Not that the game's module crashed: more memory would help, and another module would not."""
+    poor = SimpleNamespace(keep_asset=Mock(side_effect=MemoryError))
+    kind, fault = child._answer(poor, frames.ASSET, bytes(32) + b"map")
+    assert (frames.FAULT, Reason.OUT_OF_MEMORY) == (kind, frames.unpack_fault(fault).reason)
+
+
+def test_a_recording_of_the_games_own_is_as_long_as_its_claim():
+    """Nobody but the program knows better; and without a claim it says how long it was."""
+    raw = Replay(simulator=SimulatorKind.PROCESS, recording=RecordingKind.RAW, maximum_ticks=7_200)
+    program = Simulator("sha256:0", Path("/program"))
+    claimed = PlayedRun("run", 1, b"moves", Claim(5, 600))
+    assert 600 == request_for(claimed, raw, program).ticks
+    assert 0 == request_for(replace(claimed, claim=None), raw, program).ticks
 
 
 def test_words_of_a_program_are_shown_in_200_characters_of_8_lines():

@@ -6,6 +6,7 @@ import pytest
 
 from policies.choices import Writes
 from policies.judging import Modes
+from policies.replaying import BuildStatus
 from policies.vocabulary import Expected, Finding, Mode, Reason, Severity, State, Verdict, VerdictKind
 from tests.support.submissions import a_policy, a_submission
 from validators.judge import judge, judge_verdict
@@ -54,6 +55,15 @@ def test_an_open_board_sends_everything_to_a_moderator():
     )
 
 
+def test_an_open_board_says_what_was_found():
+    """A run with a flag waits for it; one that can be no run is rejected, and nobody need look at it."""
+    flagging = a_policy(writes=Writes.OPEN, replay=None, builds={}, validators=Modes(velocity=Mode.FLAG))
+    rejecting = a_policy(writes=Writes.OPEN, replay=None, builds={}, validators=Modes(velocity=Mode.REJECT))
+    fast = a_submission(score=4_000)
+    assert (State.HELD, Reason.VELOCITY_POINTS) == _outcome(judge(fast, flagging, History(), digest=""))
+    assert (State.REJECTED, Reason.VELOCITY_POINTS) == _outcome(judge(fast, rejecting, History(), digest=""))
+
+
 @pytest.mark.parametrize(
     ("mode", "severities", "state"),
     [
@@ -90,6 +100,23 @@ def test_a_board_says_what_becomes_of_what_a_validator_finds(mode, severities, s
 def test_a_verdict_decides(kind, reason, findings, expected):
     """A mismatch convicts, a fault of ours never does, and a flag outlives a verified replay."""
     assert expected == _outcome(judge_verdict(verdict(kind, reason), findings))
+
+
+@pytest.mark.parametrize(
+    ("build", "reason"),
+    [
+        (BuildStatus.PROVISIONAL, Reason.BUILD_PROVISIONAL),
+        (BuildStatus.BLOCKED, Reason.BUILD_BLOCKED),
+    ],
+)
+def test_a_verified_run_of_a_build_in_doubt_waits(build, reason):
+    """For its build, unless something was found, which says more."""
+    verified = verdict(VerdictKind.VERIFIED, Reason.VERIFIED)
+    assert (State.HELD, reason) == _outcome(judge_verdict(verified, (NOTE,), build=build))
+    assert (State.HELD, Reason.ANOMALY_PLAYER) == _outcome(judge_verdict(verified, (FLAG,), build=build))
+    assert (State.REJECTED, Reason.ANOMALY_PLAYER) == _outcome(
+        judge_verdict(verified, (REJECT,), build=build)
+    )
 
 
 def _outcome(judgement):

@@ -148,6 +148,20 @@ check = Check()
     assert {"from": 5, "of": ["a", {"b": 1.5}]} == board.policy.plugins["acme-check"].settings
 
 
+def test_settings_that_break_their_check_are_refused(packages: Path, tmp_path: Path):
+    """Whatever it raises: the file is at fault then, and not the gateway."""
+    source = """
+def check(submission, policy, history, settings):
+    return ()
+
+check.check_settings = lambda settings: settings["from"] + 1
+"""
+    install(packages, "acme-sum", source)
+    assert "plugins.acme-sum: settings: 'from'" in refusal(tmp_path, {"acme-sum": {}})
+    told = refusal(tmp_path, {"acme-sum": {"settings": {"from": "a"}}})
+    assert "plugins.acme-sum: settings: can only concatenate str" in told
+
+
 def test_the_digest_of_a_policy_names_the_version_of_the_package(packages: Path, tmp_path: Path):
     """So the ledger says by which release something was found."""
     plugins = {"acme-round": {"settings": {"multiple": 10}}}

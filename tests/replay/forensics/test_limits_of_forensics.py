@@ -108,6 +108,9 @@ def test_more_than_64_words_are_numbers_unless_the_board_names_buttons(words: in
     """A stick has more; named buttons are buttons whatever else is pressed."""
     inputs = of(range(1, words + 1))
     assert is_analog is inputs.is_analog
+    assert (
+        is_analog is of([0, *range(1, words + 1)]).is_analog
+    )  # nothing was pressed yet: no word was reached
     assert not of(range(1, words + 1), buttons=0xFF).is_analog
 
 
