@@ -138,6 +138,8 @@ NO_STRICT_JSON = (
     b'{"score":1,"ticks":60,"recording":"\\ud800"}',
     b'{"score":1,"ticks":60,"\\udfff":1}',
     b'{"score":1,"ticks":60,"recording":"a\\u0000b"}',
+    b'{"score":1,"ticks":60,"recording":["a",["\\ud800"]]}',
+    b'{"score":1,"ticks":60,"recording":[{"a":"\\u0000"}]}',
     b'{"score":1,"ticks":60,"recording":"a\x00b"}',
     b'{"score":1,"ticks":60,"recording":"a\nb"}',
     b"\xef\xbb\xbf" + json.dumps(CLAIM).encode(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from html import unescape
 from http.cookies import SimpleCookie
 from typing import Any
@@ -17,7 +18,7 @@ from joserfc.jwk import OKPKey, RSAKey
 from structlog.testing import capture_logs
 
 from gateway.edge.auth import provider_documents
-from gateway.edge.auth.login_attempts import ATTEMPT_MS
+from gateway.edge.auth.login_attempts import ATTEMPT_MS, LoginAttempt
 from gateway.edge.auth.moderator_credentials import COOKIE
 from gateway.edge.auth.provider_documents import AGAIN_S
 from gateway.edge.console.provider_page import ATTEMPT_COOKIE
@@ -186,6 +187,30 @@ async def test_M13_no_answer_but_the_one_that_was_asked_for_logs_anybody_in(
     late = provider.logs_in(await victim.leave())
     desk.clock.shift(ATTEMPT_MS / 1000)
     assert (401, False) == ((await victim.come_back(late)).status, victim.is_in)
+
+
+@dataclass(frozen=True)
+class EarlierAttempt:
+    """An attempt as another version of the server has it."""
+
+    state: str
+    theme: str = "dark"
+
+
+async def test_a_login_that_an_edge_of_another_version_began_is_begun_again(
+    desk: Harness, provider: SmallProvider
+):
+    """While edges are replaced, somebody may come back to another one: they are told so, and it is no fault of ours."""
+    visitor, attempts = Visitor(desk), desk.edge.logins.attempts
+    address = provider.logs_in(await visitor.leave())
+    attempt = attempts.opened(visitor.cookies[ATTEMPT_COOKIE], now_ms=desk.clock())
+    assert isinstance(attempt, LoginAttempt)
+    visitor.cookies[ATTEMPT_COOKIE] = attempts.sealed(EarlierAttempt(attempt.state))  # type: ignore[arg-type]
+    with capture_logs() as lines:
+        answer = await visitor.come_back(address)
+    assert (401, [("provider", "cookie")]) == (answer.status, causes(lines))
+    assert "begin it again" in fault_in(answer)
+    assert 200 == (await visitor.log_in(provider)).status
 
 
 async def test_M13_a_token_of_the_provider_has_to_hold_in_every_part(

@@ -394,6 +394,27 @@ async def test_what_the_file_says_of_a_token_holds(tmp_path: Path):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("more", "hours"), [({}, 24), ({"stale_h": 48}, 48)])
+async def test_keys_that_cannot_be_read_any_more_hold_for_the_hours_that_the_file_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, int], hours: int
+):
+    """A day if it names none: an issuer that is away keeps nobody out meanwhile, and no key for ever."""
+    keys, file, now_s = keys_file(tmp_path, KEY), tmp_path / "sign-in.yaml", [0.0]
+    section = {"kind": "jwt", "issuer": [ISSUER], "audience": [AUDIENCE], "keys": str(keys)}
+    file.write_text(json.dumps({"providers": {"studio": section | {"algorithms": ["ES256"]} | more}}))
+    # What `IssuersKeys` measures with by default was bound when it was defined.
+    monkeypatch.setitem(IssuersKeys.__init__.__kwdefaults__, "monotonic_s", lambda: now_s[0])
+    issuer = providers_of(Settings(data_dir=tmp_path, sign_in_file=file))["studio"]
+    token = signed({"iss": ISSUER, "aud": AUDIENCE, "sub": "ada", "iat": 1, "exp": 9e9}, KEY, "ES256")
+    assert "ada" == (await issuer.show(token, now_s=60)).subject
+    keys.unlink()
+    now_s[0] = hours * 3600.0 - 1
+    assert "ada" == (await issuer.show(token, now_s=60)).subject
+    now_s[0] += provider_documents.AGAIN_S
+    with pytest.raises(ProviderUnavailable):
+        await issuer.show(token, now_s=60)
+
+
 async def test_steam_is_asked_for_the_identity_that_the_file_names(tmp_path: Path):
     """Else a ticket that a player gave to another service would sign that service in here."""
     key, file = tmp_path / "steam.key", tmp_path / "sign-in.yaml"

@@ -361,6 +361,8 @@ async def test_what_a_decision_waits_for_is_told_where_it_led(harness: Harness):
     ):
         case = await submitted(harness, await player_of(harness, kind), 900)
         page = await ask(harness, "GET", f"/console/cases/{case}", session)
+        panels = re.findall(r'data-decision="(\w+)"(.*?)</details>', page.text, re.DOTALL)
+        assert ["approve"] == [each for each, panel in panels if "once a senior has approved" in panel]
         etag = re.search(r'name="etag" value="&#34;(\d+)', page.text)[1]  # type: ignore[index]
         done = await ask(
             harness, "POST", f"/console/cases/{case}/{kind}", session, form | {"etag": f'"{etag}"'}

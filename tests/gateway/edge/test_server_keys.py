@@ -76,6 +76,7 @@ class Ledger:
 
 async def test_a_key_is_known_until_it_is_revoked_and_not_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was read is used for its time; after it, without the ledger, no key is good."""
+    assert 2.0 == server_keys.REFRESH_S, "as the reference of the commands says"
     now_s, ledger = [100.0], Ledger()
     monkeypatch.setattr(server_keys.time, "monotonic", lambda: now_s[0])
     known = ServerKeys(ledger)  # type: ignore[arg-type]

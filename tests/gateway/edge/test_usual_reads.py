@@ -572,6 +572,35 @@ async def test_no_answer_overtakes_a_request_that_was_just_taken_up(
         assert "windows" not in (await connection.answer()).body
 
 
+async def test_what_follows_a_part_of_a_request_belongs_to_it(harness: Harness, ways: Counter[str]):
+    """A kept page's request inside the head of another is the value of a field, however the bytes come."""
+    await filled(harness, 3)
+    await asked(harness, f"{VAULT}/entries")
+    begun, inner = b"GET /v1/nothing HTTP/1.1\r\nX-Note: ", as_bytes(harness, f"{VAULT}/entries")
+
+    async def is_here() -> bool:
+        return bool(pieces)
+
+    pieces: list[bytes] = []
+    received = Connection.data_received
+
+    def noted(self, data):
+        received(self, data)
+        pieces.append(data)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Connection, "data_received", noted)
+        async with RawConnection(harness.authority) as connection:
+            await connection.send(begun)
+            await until(is_here)
+            await connection.send(inner)
+            assert 404 == (await connection.answer()).status
+            await connection.send(inner)
+            assert 200 == (await connection.answer()).status
+    assert [begun, inner, inner] == pieces
+    assert 0 == ways["answer"]
+
+
 async def test_a_change_while_a_page_is_read_counts_once(harness: Harness, monkeypatch: pytest.MonkeyPatch):
     """It is in the page already: who reads it next is not told of a rank that it has shifted twice."""
     private, around, scores = await filled(harness, 5), BoardReader.around, [5000]
