@@ -10,12 +10,12 @@ from gateway.edge.identities.identity_parts import NAME_RATE
 from gateway.index import keys
 from gateway.index.inspection import Inspection
 from gateway.ledger.acts import Act
-from gateway.ledger.moderation.renames import rename
-from gateway.ledger.players.own_names import choose_name
+from gateway.ledger.moderation.renames import rename, undo_rename
+from gateway.ledger.players.own_names import TAKEN_AWAY, OwnName, choose_name
 from gateway.ledger.players.player_names import name_of_player
 from gateway.runtime.settings import Settings
 from gateway.settlement import shown_names
-from policies.errors import NameTaken
+from policies.errors import NameTaken, NotRenamed
 from tests.attacks.test_bans import a_held_run, approve
 from tests.support.harness import Answer, Harness, Request, running_harness
 
@@ -69,6 +69,81 @@ async def test_unique_names_are_one_players_and_free_once_they_are_left(harness:
     await write(choose_name(ada, "Eda", ACT, is_unique=True))
     assert (await write(choose_name(bob, "Ida", ACT, is_unique=True))).is_new
     assert not (await write(choose_name(bob, "Ida", ACT, is_unique=True))).is_new
+
+
+def taken_away(player: str, was: str, name: str) -> Any:
+    """A moderator gives the player another name."""
+    act = Act("moderator:mara", 1)
+    return rename(player, was, name, act, code="abusive", note="", is_unique=True)
+
+
+async def two_players(harness: Harness) -> tuple[str, str]:
+    """Ada and Bob, of whom nobody else may have the name."""
+    players = [
+        harness.edge.tokens.check(await harness.new_player(name), now_s=0).subject  # type: ignore[union-attr]
+        for name in ("Ada", "Bob")
+    ]
+    for player, name in zip(players, ("Eda", "Ebo"), strict=True):
+        await harness.edge.ledger.write(choose_name(player, name, ACT, is_unique=True))
+    return players[0], players[1]
+
+
+async def test_a_name_that_was_given_back_is_the_players_to_leave_and_to_take(harness: Harness):
+    """An undone rename takes nothing away: the name is free once the player leaves it, and theirs if they come back."""
+    ada, bob = await two_players(harness)
+    write = harness.edge.ledger.write
+    await write(taken_away(ada, "Eda", "Odd"))
+    await write(undo_rename(ada, "Odd", Act("moderator:mara", 2), is_unique=True))
+    await write(choose_name(ada, "Ida", ACT, is_unique=True))
+    assert OwnName("Eda", is_new=True) == await write(choose_name(ada, "Eda", ACT, is_unique=True))
+    await write(choose_name(ada, "Ida", ACT, is_unique=True))
+    assert OwnName("Eda", is_new=True) == await write(choose_name(bob, "Eda", ACT, is_unique=True))
+
+
+async def test_a_name_stays_ones_own_in_another_spelling(harness: Harness):
+    """What looks alike is one name: whoever writes it otherwise has not left it."""
+    ada, bob = await two_players(harness)
+    write = harness.edge.ledger.write
+    assert (await write(choose_name(ada, "EDA", ACT, is_unique=True))).is_new
+    with pytest.raises(NameTaken):
+        await write(choose_name(bob, "Eda", ACT, is_unique=True))
+
+
+async def test_a_name_that_a_moderator_took_and_gave_again_is_nobodys_once_it_is_left(harness: Harness):
+    """Its player may wish for what they are called; left, it is what a moderator took away, of others too."""
+    ada, bob = await two_players(harness)
+    write = harness.edge.ledger.write
+    await write(taken_away(ada, "Eda", "Odd"))
+    await write(taken_away(ada, "Odd", "Eda"))
+    assert OwnName("Eda", is_new=False) == await write(choose_name(ada, "Eda", ACT, is_unique=True))
+    await write(choose_name(ada, "Ida", ACT, is_unique=True))
+    for player, refusal in ((ada, NotRenamed), (bob, NameTaken)):
+        with pytest.raises(refusal):
+            await write(choose_name(player, "Eda", ACT, is_unique=True))
+
+
+async def test_of_very_many_names_that_were_taken_away_the_newest_are_barred(harness: Harness):
+    """Who was renamed a hundred times does not get the last name back."""
+    ada, _ = await two_players(harness)
+    write, stands = harness.edge.ledger.write, "Eda"
+    for number in range(TAKEN_AWAY + 1):
+        await write(taken_away(ada, stands, f"Odd {number}"))
+        stands = f"Odd {number}"
+    with pytest.raises(NotRenamed):
+        await write(choose_name(ada, f"Odd {TAKEN_AWAY - 1}", ACT, is_unique=True))
+
+
+async def test_a_player_is_found_by_the_name_that_they_chose(harness: Harness):
+    """And no more by the one that they left."""
+    run = await a_held_run(harness)
+    assert 200 == (await named(harness, run.token, "Zoe")).status
+    found = {
+        name: (await harness.get(f"/v1/moderation/players?name={name}", harness.moderator())).body["players"]
+        for name in ("zo", "ada")
+    }
+    assert {"zo": ["Zoe"], "ada": []} == {
+        name: [each["name"] for each in players] for name, players in found.items()
+    }
 
 
 async def test_what_is_refused_or_changes_nothing_uses_up_no_name(settings: Settings):
