@@ -16,7 +16,7 @@ from gateway.runtime.settings import Settings
 from gateway.settlement import unprojected
 from gateway.settlement.unprojected import UnprojectedChanges
 from gateway.shared_records import Change
-from policies.errors import IndexUnavailable
+from policies.errors import IndexUnavailable, LedgerUnavailable
 from policies.vocabulary import State
 from replay.worker import process
 from tests.gateway.edge.test_cursors import change
@@ -222,6 +222,46 @@ async def test_B04_what_is_owed_is_bounded_and_one_change_keeps_no_other(monkeyp
     assert 1.5 == changes.behind_s("vault")  # of what was dropped
     now_s[0] = 105.0
     assert 0.0 == changes.behind_s("vault")
+
+
+def a_board(name: str, staleness_s: float = 0.0) -> Any:
+    return SimpleNamespace(name=name, rollups=(), policy=SimpleNamespace(staleness_s=staleness_s))
+
+
+async def test_B04_what_was_dropped_is_told_until_the_outbox_tells_of_it(monkeypatch: pytest.MonkeyPatch):
+    """Twice the time after which a change is due there, and as long as the board may be stale; of some boards, the last."""
+    monkeypatch.setattr(unprojected, "UNPROJECTED_LIMIT", 2)
+    now_s, index = [100.0], Boards()
+    changes = UnprojectedChanges(index, index, clock=lambda: now_s[0])  # type: ignore[arg-type]
+    changes.add(BOARD, [a_change(1), a_change(2)])
+    for seq, name in enumerate(("a", "b", "b", "a", "c"), start=3):
+        changes.add(a_board(name, staleness_s=5.0), [a_change(seq)])
+        now_s[0] += 1.0
+        if name == "b":
+            assert now_s[0] - 100.0 == changes.behind_s("a")
+    assert {"a": 2.0, "b": 0.0, "c": 1.0} == {name: changes.behind_s(name) for name in "abc"}
+    told_s = 2 * work.PROJECT_AFTER_MS / 1000 + 5.0
+    now_s[0] = 104.0 + told_s
+    assert {"a": 0.0, "c": told_s} == {name: changes.behind_s(name) for name in "ac"}
+    now_s[0] += 0.001
+    assert 0.0 == changes.behind_s("c")
+
+
+async def test_B04_what_is_shown_is_not_behind_though_the_ledger_takes_no_note_of_it():
+    """The steward shows it again, which changes nothing; readers are told of no delay."""
+    index = Boards()
+
+    async def is_away(_work: Any) -> None:
+        raise LedgerUnavailable
+
+    index.write = is_away  # type: ignore[method-assign]
+    changes = UnprojectedChanges(index, index)  # type: ignore[arg-type]
+    changes.add(BOARD, [a_change(1), a_change(3)])
+    task = asyncio.create_task(changes.run())
+    async with asyncio.timeout(20):
+        await changes.wait_until_projected()
+    task.cancel()
+    assert ([1, 3], 0.0) == (index.shown, changes.behind_s("vault"))
 
 
 async def test_B04_a_worker_waits_for_redis_to_show_what_it_settled(monkeypatch: pytest.MonkeyPatch):
