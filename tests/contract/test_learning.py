@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -13,6 +14,7 @@ from gateway.settlement.settle import settle
 from gateway.shared_records import Change, StoredBaseline
 from policies.choices import Operator
 from policies.fields import SortOrder
+from policies.loader import Board
 from policies.vocabulary import Reason, State
 from tests.support.books import board_of
 from tests.support.ledger import NOON_MS, new_submission
@@ -42,11 +44,11 @@ async def known(ledger: Ledger) -> dict[str, tuple[int, tuple[int, ...], int | N
     return {each.player: (each.count, each.scores, each.lowest, each.highest) for each in stored}
 
 
-async def decide(ledger: Ledger, to_state: State, *runs: str) -> None:
+async def decide(ledger: Ledger, to_state: State, *runs: str, board: Board = BOARD) -> None:
     asked = [
         Decision(run, to_state, "replay", Reason.VERIFIED, NOON_MS + 1, frozenset(State)) for run in runs
     ]
-    changes = await settle(ledger, Nowhere(), BOARD, asked)
+    changes = await settle(ledger, Nowhere(), board, asked)
     assert all(isinstance(each, Change) for each in changes)
 
 
@@ -70,6 +72,19 @@ async def test_V05_a_revoked_score_leaves_no_trace_among_the_newest(ledger: Ledg
     assert without == await known(ledger)
     await decide(ledger, State.REVOKED, *names[:4])
     assert dict.fromkeys(without, (0, (), None, None)) == await known(ledger)
+
+
+async def test_a_score_of_another_board_teaches_this_one_nothing(ledger: Ledger):
+    """Though its player and its build are the same; also where the newest are read again."""
+    for board, scores in (("other", (90, 91, 92)), ("tiny", (5, 7, 4, 6))):
+        for at, score in enumerate(scores):
+            run = f"{board}-{at}"
+            await ledger.append(new_submission(run, board=board, build="b1", score=score, at_ms=NOON_MS + at))
+    other = replace(BOARD, policy=BOARD.policy.model_copy(update={"board": "other"}))
+    await decide(ledger, State.PROMOTED, *(f"other-{at}" for at in range(3)), board=other)
+    await decide(ledger, State.PROMOTED, *(f"tiny-{at}" for at in range(4)))
+    await decide(ledger, State.REVOKED, "tiny-3")
+    assert dict.fromkeys(("", "@b1", "ada"), (3, (5, 7, 4), 4, 7)) == await known(ledger)
 
 
 @pytest.mark.parametrize("operator", Operator)

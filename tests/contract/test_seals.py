@@ -9,15 +9,17 @@ from typing import Any
 import pytest
 
 from gateway.ledger.ledger import Ledger
+from gateway.ledger.moderation.trail_file import TrailCheck, check_trail
 from gateway.ledger.seals import chain
 from gateway.ledger.seals.audit import AuditReport, audit, check_checkpoints
 from gateway.ledger.seals.checkpoints import export_checkpoints
+from gateway.ledger.seals.leaves import EVENT_COLUMNS
 from gateway.ledger.seals.proofs import check_proof, prove
 from gateway.ledger.seals.signing_keys import PublicKeys
 from gateway.ledger.standings.history import board_as_of
 from gateway.runtime.settings import Settings
 from gateway.steward.seals.sealing import Sealer, seal_key_of
-from policies.errors import LedgerTampered
+from policies.errors import LedgerTampered, ProofInvalid
 from policies.loader import Board
 from policies.windows import window_named
 from tests.support import boards
@@ -105,6 +107,35 @@ async def test_M09_a_number_that_is_there_twice_is_found(
 def twice(at_ms: int) -> str:
     columns = "seq, submission_id, board, player, from_state, to_state, actor, reason, policy, rules_version, detail"
     return f"INSERT INTO events ({columns}, at_ms) SELECT {columns}, {at_ms} FROM events WHERE seq = 7"
+
+
+async def test_M09_a_trail_is_compared_in_whatever_order_its_rows_come(
+    store: Store, ledger: Ledger, keys: PublicKeys, tmp_path: Path
+):
+    """Parts can be put together, and a file may go from one seal to another and back; none is trusted by its number."""
+    columns = ", ".join(EVENT_COLUMNS)
+    found = await store.sql(f"SELECT {columns} FROM events WHERE seq > 10 ORDER BY seq")
+    rows = [dict(zip(EVENT_COLUMNS, row, strict=True)) for row in found]
+    orders = [rows, rows[::-1], [*rows[::2], *rows[1::2]], [*rows[5:], *rows[:5], *rows[5:]]]
+    assert [(5, 2), (5, 2), (5, 2), (5, 4)] == [await check_trail(ledger, each, keys) for each in orders]
+    last = Settings(data_dir=tmp_path / "data", seal_events=2)
+    assert 2 == await Sealer(last, ledger, clock=lambda: NOON_MS + 3).step()
+    assert [(7, 0), (7, 0), (7, 0), (9, 0)] == [await check_trail(ledger, each, keys) for each in orders]
+    forged = [*rows[:-1], rows[-1] | {"actor": "eve"}]
+    with pytest.raises(ProofInvalid, match="event 17 is not what was sealed"):
+        await check_trail(ledger, forged[::-1], keys)
+
+    other = PublicKeys(seal_key_of(Settings(data_dir=tmp_path / "other"), is_made=True).public_key)
+    with pytest.raises(LedgerTampered, match="the seal of events 11 to 15 is not signed by the key"):
+        await check_trail(ledger, rows, other)
+    assert TrailCheck(0, 0) == await check_trail(ledger, [], other)
+    await tamper(
+        store, "UPDATE seals SET leaves = (SELECT leaves FROM seals WHERE first_seq = 6) WHERE first_seq = 11"
+    )
+    with pytest.raises(
+        LedgerTampered, match="the leaves of the seal of events 11 to 15 do not lead to its root"
+    ):
+        await check_trail(ledger, rows, keys)
 
 
 async def test_several_stewards_take_turns(store: Store, ledger: Ledger, keys: PublicKeys, tmp_path: Path):

@@ -22,6 +22,7 @@ from replay.worker import process
 from tests.gateway.edge.test_cursors import change
 from tests.gateway.edge.test_page_cache import asked
 from tests.gateway.edge.test_readers import VAULT, filled
+from tests.support.attack import until
 from tests.support.harness import Answer, Harness, free_port, running_harness
 from tests.support.policies import a_policy, write_policies
 from tests.support.stores import Store
@@ -262,6 +263,31 @@ async def test_B04_what_is_shown_is_not_behind_though_the_ledger_takes_no_note_o
         await changes.wait_until_projected()
     task.cancel()
     assert ([1, 3], 0.0) == (index.shown, changes.behind_s("vault"))
+
+
+async def test_B04_boards_that_can_show_nothing_keep_no_other_waiting():
+    """As many as are tried at once, for as long as they like; nor does a bug in one of them end it all."""
+    index, faults = Boards(), [RuntimeError("a bug")]
+    index.broken = {1, 2, 3, 4}
+    changes = UnprojectedChanges(index, index)  # type: ignore[arg-type]
+    show = index.project
+
+    async def fail_once(change: Change) -> None:
+        if change.seq == 5 and faults:
+            raise faults.pop()
+        await show(change)
+
+    index.project = fail_once  # type: ignore[method-assign]
+    for seq, name in enumerate("abcdef", start=1):
+        changes.add(a_board(name), [a_change(seq)])
+    task = asyncio.create_task(changes.run())
+
+    async def are_shown() -> bool:
+        return not (changes.behind_s("e") or changes.behind_s("f"))
+
+    await until(are_shown)
+    assert ([5, 6], True) == (sorted(index.shown), changes.behind_s("a") > 0)
+    task.cancel()
 
 
 async def test_B04_a_worker_waits_for_redis_to_show_what_it_settled(monkeypatch: pytest.MonkeyPatch):

@@ -146,6 +146,26 @@ async def test_what_is_older_than_any_span_makes_no_slots(stage, monkeypatch: py
     assert [(2,)] == stage.rows("SELECT count(*) FROM trend_slots"), "one for each span"
 
 
+async def test_slots_and_events_are_kept_for_their_whole_time(stage):
+    """What is exactly as old as it may be is there, a millisecond later it is not."""
+    stage.clock.stop()
+    stage.clock.shift(-(stage.clock() % Span.DAY.slot_ms) / 1000)
+    begun_ms = stage.clock()
+    slots = {TrendSlot("old", "played", 1, begun_ms - KEPT_MS + late_ms): b"" for late_ms in (-1, 0, 1)}
+    derivations = stage.derivations()
+    await catch_up(derivations)
+    await stage.ledger.write(lambda tx: put_sketches(tx, slots))
+    await stage.receive("ada")
+    await catch_up(derivations)
+    kept = stage.rows("SELECT begin_ms FROM trend_slots WHERE board = 'old' ORDER BY begin_ms")
+    assert [(begun_ms - KEPT_MS,), (begun_ms - KEPT_MS + 1,)] == kept
+    for late_ms, made in ((0, 2), (1, 0)):
+        await derivations.rebuild("trends")
+        stage.clock.shift((begun_ms + KEPT_MS + late_ms - stage.clock()) / 1000)
+        await catch_up(derivations)
+        assert [(made,)] == stage.rows("SELECT count(*) FROM trend_slots"), "one for each span"
+
+
 def test_a_sketch_states_its_error_and_keeps_to_it():
     """A heavy-tailed stream over many more players than it has room for, in slots that are merged."""
     rng = random.Random(3)

@@ -314,14 +314,43 @@ async def test_what_is_under_way_is_no_difference(duty: Duty):
     assert [] == [each for each in found if each.kind != "missing-pending"]
 
 
-async def test_a_check_names_no_more_than_its_limit(duty: Duty, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(("limit", "in_slice"), [(2, 1), (1, 2)])
+async def test_a_check_names_no_more_than_its_limit(
+    duty: Duty, monkeypatch: pytest.MonkeyPatch, limit: int, in_slice: int
+):
     """A board that has lost everything is told of as such, not row by row for ever."""
-    monkeypatch.setattr(checking, "LIMIT", 2)
-    monkeypatch.setattr(checking, "SLICE", 1)
+    monkeypatch.setattr(checking, "LIMIT", limit)
+    monkeypatch.setattr(checking, "SLICE", in_slice)
     await duty.fill()
     duty.redis.delete(ALLTIME, SLOTS)
     found = await check_now(duty)
-    assert (False, 2) == (found.is_complete, len(found.differences))
+    assert (False, limit) == (found.is_complete, len(found.differences))
+
+
+async def test_a_check_waits_once_for_what_is_under_way_and_only_if_it_has_seen_a_difference(
+    duty: Duty, monkeypatch: pytest.MonkeyPatch
+):
+    """What the index is shown meanwhile is no difference; what lasts is named after one wait if nothing repairs it."""
+    await duty.fill()
+    await duty.settle_down()
+    waits: list[float] = []
+    late: list[Any] = []
+
+    async def arrive(wait_s: float) -> None:
+        waits.append(wait_s)
+        for change in late:
+            await duty.index.of(duty.board).project(change)
+
+    monkeypatch.setattr(checking.asyncio, "sleep", arrive)
+    found = await check(duty.view(), is_repaired=False, in_flight_s=3.0)
+    assert ((), []) == (found.differences, waits)
+    late += await duty.commit("waits-1")
+    found = await check(duty.view(), is_repaired=False, in_flight_s=3.0)
+    assert ((), [3.0]) == (found.differences, waits)
+    duty.redis.hset(NAMES, "ada", "Eve")
+    found = await check(duty.view(), is_repaired=False, in_flight_s=3.0)
+    assert named("wrong-name", player="ada") == places(found)
+    assert [3.0, 3.0] == waits
 
 
 async def test_what_a_terminal_would_obey_is_shown_escaped(duty: Duty):

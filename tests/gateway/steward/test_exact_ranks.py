@@ -23,6 +23,7 @@ from gateway.steward.dispatch import RqJobs
 from gateway.steward.duties import Steward
 from gateway.steward.index import exact_ranks
 from gateway.steward.index.check import check
+from gateway.steward.index.exact_ranks import SketchKeeper
 from gateway.wiring import load_policies, open_index, open_ledger
 from policies import model
 from policies.loader import Policies
@@ -214,6 +215,43 @@ async def test_a_change_while_a_sketch_is_made_is_not_forgotten(duty: Duty):
         counts.append(made and made.sketch.count)
         duty.clock.shift(exact_ranks.PAUSE_MS / 1000 + 1)
     assert [PLAYERS, PLAYERS - 1] == counts
+
+
+async def test_a_keeper_of_sketches_rests_once_none_is_due(duty: Duty):
+    """It tells of any window whose sketch lacks changes and is too young, until that is made; without changes none is."""
+    duty.clock.leave_midnight()
+    await crowd(duty)
+    duty.clock.shift(86_400)
+    keeper = SketchKeeper(duty.ledger, duty.index.of(duty.board), duty.board.policy, clock=duty.clock)
+
+    async def rests() -> bool:
+        while await keeper.step():
+            pass
+        return not keeper.lacks_changes
+
+    today = [f"today-{at}" for at in range(PLAYERS)]
+    await asyncio.gather(*(duty.append(each, player=each, score=at) for at, each in enumerate(today)))
+    await duty.promote(*today)
+    assert await rests()
+    await duty.promote("run-0", "run-1", to_state=State.REVOKED)
+    assert not await rests(), "they are of all time, and not of this day"
+    duty.clock.shift(exact_ranks.PAUSE_MS / 1000)
+    assert await rests()
+    duty.clock.shift(exact_ranks.RENEWED_MS / 1000)
+    assert 0 == await keeper.step()
+
+
+async def test_the_sketch_of_a_window_that_ends_while_it_is_made_is_given_up(duty: Duty):
+    """Nobody reads it any more, and its keeper rests."""
+    duty.clock.leave_midnight()
+    await crowd(duty)
+    keeper = SketchKeeper(duty.ledger, duty.index.of(duty.board), duty.board.policy, clock=duty.clock)
+    assert (2, True) == (await keeper.step(), keeper.is_building)
+    duty.clock.shift(3 * 86_400)
+    assert (1, True) == (await keeper.step(), keeper.is_building), "that of all time is made"
+    while await keeper.step():
+        pass
+    assert not keeper.is_building
 
 
 async def test_a_head_is_cut_when_the_policy_keeps_less(duty: Duty):

@@ -10,6 +10,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from redis import Redis, RedisCluster
@@ -276,3 +277,46 @@ async def test_a_full_redis_is_freed_all_the_same(client: Client, redis: Redis):
     while await upgrade.step():
         pass
     assert b"lanes" == redis.hget(keys.layout(), "is")
+
+
+@pytest.mark.parametrize("server", ["valkey"], indirect=True)
+async def test_from_its_first_step_on_an_edge_of_before_reads_the_ledger(
+    client: Client, redis: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The sentinels of boards and of their shards go first; after a failure it asks anew which nodes there are."""
+    board = boards.board(tmp_path, shards=2)
+    sentinels = [f"lb:{{{part}}}:whole" for part in ("tiny", "tiny/0", "tiny/1", "other")]
+    redis.mset(dict.fromkeys(sentinels, 1))
+    asked, primaries = [0], layout_upgrade.primaries
+
+    async def counted(client: Client) -> list[Any]:
+        asked[0] += 1
+        return await primaries(client)
+
+    async def fail(*_: Any, **__: Any) -> None:
+        raise IndexUnavailable
+
+    monkeypatch.setattr(layout_upgrade, "primaries", counted)
+    upgrade = LayoutUpgrade(client, lambda: [board])
+    with monkeypatch.context() as patch:
+        patch.setattr(EarlierLayout, "remove_slice", fail)
+        with pytest.raises(IndexUnavailable):
+            await upgrade.step()
+    assert sentinels[3:] == [name for name in sentinels if redis.exists(name)]
+    assert (1, 1) == (asked[0], await upgrade.step())
+    assert 2 == asked[0]
+
+
+@pytest.mark.parametrize("server", ["valkey"], indirect=True)
+async def test_it_does_not_end_while_the_nodes_become_others(client: Client, monkeypatch: pytest.MonkeyPatch):
+    """A replica that took over meanwhile may have keys that no pass has met."""
+    nodes = [[None], [None, None], [None], [None]]
+
+    async def primaries(_client: Client) -> list[None]:
+        return nodes.pop(0)
+
+    monkeypatch.setattr(layout_upgrade, "primaries", primaries)
+    upgrade, layout = LayoutUpgrade(client, list), EarlierLayout(client)
+    assert [1, False] == [await upgrade.step(), (await layout.state()).is_current]
+    assert [1, True] == [await upgrade.step(), (await layout.state()).is_current]
+    assert [] == nodes
