@@ -48,7 +48,7 @@ def _small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_boards_are_found_by_the_fields_that_a_policy_declares_now(store: Store):
     """In slices, from where an earlier steward came; open and closed boards, and those of no other family."""
-    many: dict[str, Any] = {"tag": [f"{n:02}" for n in range(FIELD_VALUES + 4)] + ["x" * (VALUE_LENGTH + 1)]}
+    many: dict[str, Any] = {"tag": [f"{n:02}" for n in range(FIELD_VALUES + 4)] + ["0" * (VALUE_LENGTH + 1)]}
     async with open_in(store) as ledger:
         batch = [
             track(f"b{n}", metadata={"class": "gt3", "land": "it" if n % 2 else "be"}) for n in range(11)

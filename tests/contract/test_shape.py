@@ -58,6 +58,12 @@ async def test_F24_a_trigger_that_is_gone_is_missed(store: Store):
     """History is append-only by triggers: a ledger without one is not opened."""
     async with open_in(store):
         pass
+    if isinstance(store, PostgresStore):  # there one can be switched off, too
+        await store.sql("ALTER TABLE seals DISABLE TRIGGER seals_no_update")
+        with pytest.raises(LedgerUnavailable, match="the trigger seals_no_update is missing"):
+            async with open_in(store):
+                pass
+        await store.sql("ALTER TABLE seals ENABLE TRIGGER seals_no_update")
     on = " ON events" if isinstance(store, PostgresStore) else ""
     await store.sql(f"DROP TRIGGER events_no_update{on}")
     with pytest.raises(LedgerUnavailable, match="the trigger events_no_update is missing"):

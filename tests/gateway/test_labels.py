@@ -10,7 +10,14 @@ import pytest
 
 from gateway.ledger import queries
 from gateway.ledger.ledger import Ledger
-from gateway.ledger.moderation.labels import let_stand_again
+from gateway.ledger.moderation import labels as stored_labels
+from gateway.ledger.moderation.labels import (
+    DecisionLabel,
+    LabelFilter,
+    add_label,
+    let_stand_again,
+    newest_labels,
+)
 from gateway.settlement.case_decisions import CaseRequest, DecidedCase, decide_on_case, settle_case
 from gateway.settlement.decision_records import Decision
 from gateway.settlement.label_audit import check_labels
@@ -249,3 +256,27 @@ async def test_the_audit_names_the_first_label_that_is_not_what_its_event_says(
             with pytest.raises(LedgerTampered, match=told):
                 await check_labels(books)
             books.connection.execute("ROLLBACK TO tampering")
+
+
+@on_both_ledgers
+async def test_labels_of_scopes_that_overlap_come_once_and_a_cut_tells_whole_moments(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+):
+    """A family and one of its boards have the same labels; where there are too many, the last moment goes as a whole."""
+    boards = ["track.a", "track.b", "solo", "track.a", "tracks.a", "track.a"]
+    for seq, (board, at_ms) in enumerate(zip(boards, (1, 2, 2, 3, 3, 3), strict=True), start=1):
+        facts = (f"run-{seq}", board, board.partition(".")[0], "b1", "mara", Reason.APPROVED, "plausible")
+        label = DecisionLabel(seq, *facts, False, (), 0, at_ms)
+        await ledger.write(lambda tx, label=label: add_label(tx, label))
+
+    async def newest(*scopes: str, board: str | None = None) -> tuple[list[int], int, bool]:
+        found = await ledger.read(newest_labels(LabelFilter(frozenset(scopes), board, 0, 100)))
+        return [each.seq for each in found.labels], found.since_ms, found.is_cut
+
+    assert ([6, 4, 2, 1], 0, False) == await newest("track", "track.a")
+    assert ([6, 4, 3, 1], 0, False) == await newest("track.a", "solo")
+    assert ([6, 4, 1], 0, False) == await newest("track", board="track.a")
+    assert ([6, 5, 4, 3, 2, 1], 0, False) == await newest("*", "track")
+    monkeypatch.setattr(stored_labels, "NEWEST", 4)
+    assert ([6, 5, 4], 3, True) == await newest("*")
+    assert ([6, 4, 2], 2, True) == await newest("track")

@@ -63,6 +63,16 @@ async def test_what_counted_unverified_has_improved_once(stage):
     assert [("ada", 30)] == await leaders(stage, TrendKind.IMPROVED)
 
 
+async def test_what_a_moderator_approved_has_improved_by_then(stage):
+    """A run that was held counts for the first time then; held and approved again it has counted before."""
+    await stage.score("ada", 10)
+    better = await stage.receive("ada", 40)
+    for state in (State.HELD, State.PROMOTED, State.HELD, State.PROMOTED):
+        await stage.decide(better, state)
+    await catch_up(stage.derivations())
+    assert [("ada", 30)] == await leaders(stage, TrendKind.IMPROVED)
+
+
 async def test_what_is_longer_ago_than_the_span_counts_no_more(stage):
     """An hour by slots of five minutes, a day by those of an hour; what is older than both is forgotten."""
     derivations = stage.derivations()

@@ -26,6 +26,8 @@ from gateway.edge.reads.own_view import reader_with
 from gateway.index.board_index import BoardIndex, Cut, Page
 from gateway.index.changes import RankedPlace, StandingChange
 from gateway.index.feed.events import EventKind, FeedEvent
+from gateway.ledger import queries
+from gateway.ledger.players.joins import put_join
 from gateway.ledger.reads import ReadKind
 from gateway.ledger.schema import submissions
 from gateway.ledger.standings import banned_folds
@@ -35,13 +37,15 @@ from gateway.ledger.standings.own_rollups import OwnStanding, rollup_without_ban
 from gateway.ledger.standings.rollup_moves import borders_of
 from gateway.ledger.standings.rollup_points import changes_due
 from gateway.ledger.transaction import Query, Transaction
+from gateway.settlement import bans as banning
 from gateway.settlement.banned_players import BannedPlayers
 from gateway.settlement.rollups import follow_change
 from gateway.shared_records import ScoreDistribution
-from policies.choices import RankKind, WindowKind
+from policies.choices import Joins, RankKind, WindowKind
 from policies.loader import Board
 from policies.vocabulary import SCORE_LIMIT
 from policies.windows import window_at, window_named
+from tests.gateway import test_bans
 from tests.gateway.test_bans import DAY_MS, SCOPES, TRACKS, Game, _turns, a_rollup, family
 from tests.support import boards
 from tests.support.banning import a_ban
@@ -215,9 +219,55 @@ def test_an_own_view_reads_few_runs_and_never_more_than_its_limit(monkeypatch: p
 
     wanted = {("best", WindowKind.ALLTIME): 2, ("best", WindowKind.DAILY): 5, ("sum", WindowKind.ALLTIME): 4}
     wanted[("latest", WindowKind.ALLTIME)] = 1
-    assert {case: (True, runs) for case, runs in wanted.items()} == {case: read(*case) for case in wanted}
+    for limit in (banned_folds.RUNS_LIMIT, len(runs)):
+        monkeypatch.setattr(banned_folds, "RUNS_LIMIT", limit)
+        assert {case: (True, runs) for case, runs in wanted.items()} == {case: read(*case) for case in wanted}
     monkeypatch.setattr(banned_folds, "RUNS_LIMIT", 3)
     assert [(True, 2), (False, 4), (False, 4), (True, 1)] == [read(*case) for case in wanted]
+
+
+def test_who_still_stands_on_a_board_has_no_other_entry_of_their_own(monkeypatch: pytest.MonkeyPatch):
+    """While their runs follow a ban, or its end, slice by slice: they see the entry that all see."""
+    board = tracks("best", "descending", "first")
+    game = played(board, [(OWN, 1, 0, 0), (OWN, 2, 0, 0)])
+    window = window_named(board["track.a"].policy, "alltime")
+    monkeypatch.setattr(banning, "SLICE", 1)
+    game.books.do(banning.begin(a_ban("one", OWN, is_shadow=True)))
+    found = []
+    for _ in range(2):
+        asyncio.run(game.bench.follower.step("one", now_ms=NOON_MS))
+        found.append(game.books.do(standing_without_bans(board["track.a"].ranking, OWN, window)))
+    assert (None, 0) == found[0]
+    assert found[1].standing is not None
+
+
+def test_on_a_board_for_those_who_joined_others_have_no_entry_of_their_own():
+    """As nobody else's runs count there: a ban shows nobody what was never on the board."""
+    board = tracks("best", "descending", "first")
+    game, track = played(board, [(OWN, 1, 0, 0)]), board["track.a"]
+    asyncio.run(game.bench.ban(a_ban("one", OWN, is_shadow=True)))
+    policy = track.policy.model_copy(update={"joins": Joins.REQUIRED})
+    ranking, window = dataclasses.replace(track, policy=policy).ranking, window_named(policy, "alltime")
+    assert (None, 0) == game.books.do(standing_without_bans(ranking, OWN, window))
+    game.books.do(lambda tx: put_join(tx, "track.a", OWN, joins_now=True, actor="cli", at_ms=NOON_MS))
+    assert game.books.do(standing_without_bans(ranking, OWN, window)).standing is not None
+
+
+def test_an_own_entry_is_of_the_days_that_its_runs_are_of_and_has_its_players_name(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """A run of the very first millisecond of a day is of that one, and not of the one that it ended."""
+    midnight_ms = NOON_MS - DAY_MS // 2
+    monkeypatch.setattr(test_bans, "NOON_MS", midnight_ms)
+    board = tracks("best", "descending", "first")
+    game = played(board, [(OWN, 1, 1, 0)])
+    game.books.do(queries.add_player(OWN, "Ada", now_ms=midnight_ms))
+    asyncio.run(game.bench.ban(a_ban("one", OWN, is_shadow=True)))
+    policy, found = board["track.a"].policy, []
+    for day in (0, 1):
+        window = window_at(policy, WindowKind.DAILY, midnight_ms + day * DAY_MS)
+        found.append(game.books.do(standing_without_bans(board["track.a"].ranking, OWN, window)).standing)
+    assert (None, "Ada", 1) == (found[0], found[1].name, found[1].score)
 
 
 @pytest.mark.parametrize("operator", ["best", "latest", "count"])

@@ -520,6 +520,8 @@ def test_a_board_follows_another_scale_however_it_was_compared_before(monkeypatc
         ({"percentiles": [{"at": 80, "points": 4}, {"at": 41, "points": 1}]}, {"p4": 4, "p3": 4, "p2": 1}),
         ({"percentiles": [{"at": 81, "points": 3}, {"at": 41, "points": 1}]}, {"p4": 3, "p3": 1, "p2": 1}),
         ({"points": [2]}, {"p4": 2}),
+        ({"points": [9, 8, 7, 6, 5]}, {"p4": 9, "p3": 8, "p2": 7, "p1": 6, "p0": 5}),
+        ({"percentiles": [{"at": 81, "points": 3}]}, {"p4": 3}),
     ]
     for number in range(5):
         game.play("track.a", f"p{number}", number, 0)
@@ -633,16 +635,19 @@ def test_a_run_after_the_borders_were_looked_for_is_followed_by_itself(monkeypat
     assert {"all-points": {"p0": 3, "p5": 3, "p4": 1, "p3": 1}} == stands(game)
 
 
-def test_what_borders_have_passed_has_its_points_after_every_step(monkeypatch: pytest.MonkeyPatch):
-    """In both directions, two players at a step where borders pass more: a run that comes between relies on it."""
+@pytest.mark.parametrize(("most", "steps_of"), [(2, (4, 2)), (1, (8, 4))])
+def test_what_borders_have_passed_has_its_points_after_every_step(
+    monkeypatch: pytest.MonkeyPatch, most: int, steps_of: tuple[int, int]
+):
+    """In both directions, some players at a step where borders pass more: a run that comes between relies on it."""
     for module in (rollup_points, rollup_borders):
-        monkeypatch.setattr(module, "MOVES", 2)
+        monkeypatch.setattr(module, "MOVES", most)
     game = five_players(rollup_board("points", **BY_PERCENTILE))
     [rollup], ranking = game.rollups, game.tracks["track.a"].ranking
     worse = [f"run-{number}" for number in range(5, 15)]
     for number in range(5, 15):
         game.play("track.a", f"p{number}", -number, 0)
-    for expected in (4, 2):  # they come, and leave
+    for expected in steps_of:  # they come, and leave
         game.turn(*worse)
         steps = 0
         while due := [each for each in game.books.do(changes_due(count=100)) if each.window == "alltime"]:
