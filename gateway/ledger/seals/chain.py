@@ -84,10 +84,9 @@ class Leaf(NamedTuple):
 
 
 class Unsealed(NamedTuple):
-    """Events after the newest seal: how many, from which number on, and since when they wait (Unix ms)."""
+    """Events after the newest seal: how many, and since when they wait (Unix ms)."""
 
     events: int
-    first_seq: int
     since_ms: int | None
 
 
@@ -214,7 +213,7 @@ def unsealed() -> Operation[Unsealed]:
         newest = await newest_seq()(tx)
         sealed_to = await _sealed_to(tx)
         rows = await tx.rows(_SINCE, after=sealed_to)
-        return Unsealed(max(0, newest - sealed_to), sealed_to + 1, rows[0][0] if rows else None)
+        return Unsealed(max(0, newest - sealed_to), rows[0][0] if rows else None)
 
     return work
 
