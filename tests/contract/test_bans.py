@@ -208,7 +208,9 @@ async def test_an_edge_leaves_what_was_played_on_deleted_boards_to_a_steward(sto
         edge = BanFollower(ledger, Nowhere(), nothing, is_edge=True)
         left = await edge.follow("one", now_ms=NOON_MS)
         done = await Bench(ledger, {"tiny": board}, Nowhere()).settled("one", NOON_MS)
-    assert [(0, 0), (1, None)] == [(ban.changed_count, ban.seen_seq) for ban in (left, done)]
+    assert [(0, 0, None), (1, None, None)] == [
+        (ban.changed_count, ban.seen_seq, ban.again_ms) for ban in (left, done)
+    ]
 
 
 async def test_a_ban_of_many_submissions_changes_the_board_once(

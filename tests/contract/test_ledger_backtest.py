@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from gateway.ledger.boards.lookups import boards_named
+from gateway.ledger.judgement import board_history
+from gateway.ledger.records import SERVER_CREDENTIAL
 from policies.loader import load_policies
 from scoregate import ledger_backtest
 from scoregate.ledger_backtest import backtest_board, backtest_family
@@ -42,3 +44,24 @@ async def test_a_familys_policy_is_tried_on_all_its_boards(
         one = family.board((await ledger.read(boards_named(["track.c"])))["track.c"])
         alone = await backtest_board(ledger, one, since_ms=0, advance=walked.append)
         assert (1, 3) == (alone.boards, alone.submissions)
+
+
+async def test_a_boards_history_has_all_its_events_up_to_the_newest(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+):
+    """In slices whose borders lose none; whose score a game server wrote is told, since no policy judges it."""
+    monkeypatch.setattr(board_history, "SLICE", 2)
+    runs = {"a": {}, "b": {"credential": f"{SERVER_CREDENTIAL}eu-1"}, "c": {"recording": None}, "d": {}}
+    async with open_in(store) as ledger:
+        for name, facts in runs.items():
+            await ledger.append(new_submission(name, **facts))
+            await ledger.append(new_submission(f"other-{name}", board="other"))
+        await ledger.append(new_submission("e"))
+        found = [event async for event in board_history.history_of_board(ledger, "tiny")]
+    assert [
+        ("a", False, True),
+        ("b", True, True),
+        ("c", False, False),
+        ("d", False, True),
+        ("e", False, True),
+    ] == [(each.submission.submission_id, each.is_trusted, each.submission.has_recording) for each in found]

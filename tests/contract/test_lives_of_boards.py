@@ -160,6 +160,7 @@ async def test_the_proof_of_a_life_reads_each_seal_once(ledger: Ledger, tmp_path
     turns = [BoardState.CLOSED, BoardState.OPEN] * 10
     for state in turns:
         await ledger.write(set_states(TRACKS, ["track.n0"], state, actor="cli", at_ms=NOON_MS))
+    await ledger.append(new_submission("run-0", board="track.n0"))
     assert 16 == await stepped(Sealer(settings, ledger, clock=clock).step)
     reads = 0
 

@@ -65,6 +65,8 @@ async def test_a_merge_its_undoing_and_an_erasure_are_allowed_and_sealed(
     await ledger.write(undo("one", by="player:bob", now_ms=NOON_MS))
     assert 2 == (await follower.follow("one", now_ms=NOON_MS)).changed_count
     assert [("ada",)] == await store.sql(standing)
+    moves = "SELECT reason, player FROM events WHERE submission_id = 'run0' ORDER BY seq"
+    assert [("merged", "bob"), ("unmerged", "ada")] == (await store.sql(moves))[2:]
     assert 2 == sum([SECRET.encode() in line async for line in export_player(ledger, "ada")])
 
     of_seals = Settings(data_dir=tmp_path, seal_events=1)
