@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 import secrets
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -20,8 +21,14 @@ KEY_BYTES: Final = 32
 LONGEST_KEY: Final = 2**16
 """Most bytes of a file with a key."""
 
+SHOWN_CHARACTERS: Final = 100
+"""Most characters that a fault repeats of a key's id."""
+
 LONGEST_REQUEST: Final = 2**26
 """Most bytes of a request that is signed or explained; no route takes as many."""
+
+_KEY_ID: Final = re.compile(r"[!#-\[\]-~]{1,1024}")
+"""The `keyid` that a signature may name, as signatures.md says."""
 
 _EXPECTED: Final = (
     "expected the answer that opened a run (JSON), the `key` of one (32 bytes in base64), "
@@ -34,6 +41,16 @@ class GivenKey(NamedTuple):
 
     key: bytes | Ed25519PrivateKey
     key_id: str = ""
+
+
+def checked_key_id(key_id: str, where: str) -> str:
+    """Return the `keyid` of a signature. Raises SettingsError for one that no request can name."""
+    if not _KEY_ID.fullmatch(key_id):
+        shown = f"{key_id[:SHOWN_CHARACTERS]}…" if len(key_id) > SHOWN_CHARACTERS else key_id
+        raise SettingsError(
+            f'{where}: expected 1 to 1024 characters of ASCII without ", \\ and blanks, not {shown!r}'
+        )
+    return key_id
 
 
 def read_key_file(path: Path) -> GivenKey:

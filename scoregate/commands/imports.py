@@ -66,15 +66,20 @@ def import_scores(
     from scoregate_client import ScoregateError, SyncServerClient
 
     from scoregate.imports.csv_rows import Columns
+    from scoregate.signing_keys import checked_key_id
 
     if not re.fullmatch(r"[A-Za-z0-9._-]+", board):  # it is part of the names of files
         raise SettingsError(f"--board: expected the name of a board, not {board!r}")
-    if not url.startswith(("http://", "https://")):
-        raise SettingsError(f"--url: expected an address such as http://localhost:8080, not {url!r}")
-    url = url.rstrip("/")
+    url, private = url.rstrip("/"), _private_key(key_file)
     columns = Columns(player_column, score_column, time_column)
     try:
-        with SyncServerClient(url, key_id, _private_key(key_file)) as server:
+        client = SyncServerClient(url, checked_key_id(key_id, "--key-id"), private)
+    except ValueError:
+        raise SettingsError(
+            f"--url: expected an address such as http://localhost:8080, not {url!r}"
+        ) from None
+    try:
+        with client as server:
             if source.startswith(("redis://", "rediss://", "unix://")):
                 opened = _redis(source, key, member_prefix, board, url)
             else:

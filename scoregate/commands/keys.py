@@ -107,7 +107,7 @@ def _tell(found: Quarantine) -> None:
 
 
 async def register(settings: Settings, key_id: str, public_key: str, boards: tuple[str, ...]) -> None:
-    """Write the key into the ledger. Raises SettingsError if it is no key or its id is another key's."""
+    """Write the key into the ledger. Raises SettingsError for no key, and for an id of another or of none."""
     import base64
     import binascii
 
@@ -116,7 +116,9 @@ async def register(settings: Settings, key_id: str, public_key: str, boards: tup
     from gateway.ledger.records import ServerKey
     from gateway.runtime.clock import wall_clock
     from gateway.wiring import open_ledger
+    from scoregate.signing_keys import checked_key_id
 
+    checked_key_id(key_id, "KEY_ID")
     try:
         raw = base64.b64decode(public_key, validate=True)
     except (binascii.Error, ValueError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -12,12 +13,21 @@ from policies.errors import SettingsError
 from scoregate.commands.common import finish
 
 if TYPE_CHECKING:
+    from urllib.parse import SplitResult
+
     from gateway.edge.auth.signing import Draft
     from scoregate.signing_keys import GivenKey
 
 KEY_VARIABLE: Final = "SIGNING_KEY"
 
 STDIN: Final = Path("-")
+
+_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""A method of HTTP (RFC 9110, section 9.1)."""
+_FIELD: Final = re.compile(r"[!-~]+( +[!-~]+)*")
+"""A value of a header field that is signed as it stands."""
+_NONCE: Final = re.compile(r"[!#-\[\]-~]+")
+"""A text that stands as it is between the quotes of `Signature-Input`."""
 
 KeyFile = Annotated[
     Path | None,
@@ -49,9 +59,11 @@ def sign(
     """Print the signature base and the header fields of a request, without sending it."""
     from gateway.edge.auth.signing import signed_with
 
-    given = finish(_run_opened(url, open_run)) if open_run else _given(key_file, key)
+    parts = _parts_of(url)
+    _refuse_unsendable(method, content_type, nonce)
+    given = finish(_run_opened(parts, open_run)) if open_run else _given(key_file, key)
     content = _content(body)
-    draft = _draft(url, method, content, content_type, given, key_id, created, seconds, nonce)
+    draft = _draft(parts, method, content, content_type, given, key_id, created, seconds, nonce)
     signed = signed_with(given.key, draft)
     if as_curl:
         typer.echo(_as_curl(url, method, content, signed.headers))
@@ -92,8 +104,35 @@ def content_of(path: Path) -> bytes:
     return content
 
 
+def _parts_of(url: str) -> SplitResult:
+    """Return the parts of a URL as it is sent. Raises SettingsError for anything else."""
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(url)
+        is_whole = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        raise SettingsError(f"expected a URL, not {url!r}") from None
+    if not url.isascii() or any(character <= " " for character in url) or "@" in parts.netloc:
+        raise SettingsError("expected a URL as it is sent: percent signs for what is not ASCII, no user")
+    if not is_whole:
+        raise SettingsError("expected a URL such as http://localhost:8080/v1/boards/arcade/scores")
+    return parts
+
+
+def _refuse_unsendable(method: str, content_type: str, nonce: str | None) -> None:
+    """Raise SettingsError for what no request could carry as it is signed."""
+    for option, value, form in (
+        ("--method", method, _TOKEN),
+        ("--content-type", content_type, _FIELD),
+        ("--nonce", nonce, _NONCE),
+    ):
+        if value is not None and not form.fullmatch(value):
+            raise SettingsError(f"{option}: {value!r} cannot be sent as it is")
+
+
 def _draft(
-    url: str,
+    parts: SplitResult,
     method: str,
     content: bytes,
     content_type: str,
@@ -103,23 +142,15 @@ def _draft(
     seconds: int,
     nonce: str | None,
 ) -> Draft:
-    """Return the request that is to be signed. Raises SettingsError without a `keyid`, or for no URL."""
+    """Return the request that is to be signed. Raises SettingsError without a `keyid`."""
     import secrets
     import time
-    from urllib.parse import urlsplit
 
     from gateway.edge.auth.signatures import Tag
     from gateway.edge.auth.signing import Draft
+    from scoregate.signing_keys import checked_key_id
 
     key_id = key_id or given.key_id
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        raise SettingsError(f"expected a URL, not {url!r}") from None
-    if not url.isascii() or any(character <= " " for character in url) or "@" in parts.netloc:
-        raise SettingsError("expected a URL as it is sent: percent signs for what is not ASCII, no user")
-    if parts.scheme not in {"http", "https"} or not parts.netloc:
-        raise SettingsError("expected a URL such as http://localhost:8080/v1/boards/arcade/scores")
     if not key_id:
         raise SettingsError(
             "--key-id: expected the run's ticket, or the id under which the key is registered"
@@ -135,24 +166,20 @@ def _draft(
         created=created,
         expires=created + seconds,
         nonce=nonce or secrets.token_urlsafe(18),
-        keyid=key_id,
+        keyid=checked_key_id(key_id, "--key-id"),
         tag=(Tag.RUN if isinstance(given.key, bytes) else Tag.SERVER).value,
     )
 
 
-async def _run_opened(url: str, build: str) -> GivenKey:
+async def _run_opened(parts: SplitResult, build: str) -> GivenKey:
     """Open a run as a new player on the board that the URL names, and return its key.
 
     Raises SettingsError if the edge refuses, or for a URL without a board.
     """
-    import re
-    from urllib.parse import urlsplit
-
     from scoregate_client import ScoregateClient, ScoregateError
 
     from scoregate.signing_keys import GivenKey
 
-    parts = urlsplit(url)
     board = re.match(r"/v1/boards/([^/]+)/", parts.path)
     if board is None:
         raise SettingsError(

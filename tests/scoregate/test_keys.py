@@ -85,6 +85,14 @@ def test_T03_a_key_is_registered_once_with_the_boards_that_it_has(data: Path):
     assert ("eu-1", ["arcade"]) == (listed["key"], listed["boards"])
 
 
+@pytest.mark.parametrize("key_id", ["", "eu 1", 'eu"1', "eu\\1", "eü-1", "e" * 1025])
+def test_T03_no_key_has_an_id_that_no_request_can_name(data: Path, key_id: str):
+    """Its server would be refused for ever, and nobody would know why; nothing is made for it."""
+    assert "expected 1 to 1024 characters of ASCII" in refusal(add(key_id))
+    assert [] == [*data.iterdir()]
+    assert 0 == add("e" * 1024).exit_code
+
+
 def test_T02_a_quarantine_needs_no_index_and_says_what_it_could_not_reach(data: Path):
     """Redis is down and one board has no policy: the rest is quarantined, and the status tells that something is left."""
     add("eu-1")

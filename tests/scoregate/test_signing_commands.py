@@ -134,11 +134,24 @@ def test_a_file_with_another_key_is_refused(tmp_path: Path, kind: str):
         ((URL, "--key-file", "/dev/zero"), "/dev/zero: expected up to 65536 bytes"),
         ((URL, "--key", example("key"), "--body", "/dev/zero"), "/dev/zero: expected up to 67108864 bytes"),
         (("http://localhost:1/v1/players", "--open-run", "b-1"), "--open-run: expected a URL such as"),
+        (("ftp://localhost/v1/boards/arcade/scores", "--open-run", "b-1"), "expected a URL such as"),
+        (("http://:80/v1/boards/arcade/scores", "--open-run", "b-1"), "expected a URL such as"),
+        (("http://[::1/v1/boards/arcade/scores", "--open-run", "b-1"), "expected a URL, not"),
+        (("http://h:99999/v1/boards/arcade/scores", "--open-run", "b-1"), "expected a URL, not"),
+        (("http://h:99999/a", "--key", example("key"), "--key-id", "x"), "expected a URL, not"),
+        ((URL, "--key", example("key"), "--key-id", 'x"y'), "--key-id: expected 1 to 1024 characters of ASCII"),
+        ((URL, "--key", json.dumps({"key": example("key"), "ticket": "é"})), "--key-id: expected 1 to 1024"),
+        ((URL, "--key", example("key"), "--key-id", "x", "--nonce", "a\nb"), "--nonce: 'a\\nb' cannot be sent"),
+        ((URL, "--key", example("key"), "--key-id", "x", "--method", "PÖST"), "--method: 'PÖST' cannot"),
+        ((URL, "--key", example("key"), "--key-id", "x", "--method", ""), "--method: '' cannot be sent"),
+        ((URL, "--key", example("key"), "--key-id", "x", "--content-type", "é"), "--content-type: 'é' cannot"),
     ],
 )  # fmt: skip
 def test_what_is_missing_is_said(words: tuple[str, ...], told: str):
+    """And what cannot be sent, in a sentence; nothing is printed of a signature then."""
     result = run("sign", *words)
-    assert result.exit_code != 0
+    assert isinstance(result.exception, SettingsError)
+    assert "" == result.stdout
     assert told in str(result.exception)
 
 
