@@ -224,6 +224,14 @@ def test_neither_writes_over_anything(deployment: Settings, tmp_path: Path):
     assert before == (tree(tmp_path / "backup"), tree(deployment.data_dir))
 
 
+def as_summed(folder: Path, facts: bytes) -> None:
+    """Put other facts into a backup, with their sum."""
+    before = sha256((folder / FACTS).read_bytes()).hexdigest()
+    (folder / FACTS).write_bytes(facts)
+    sums = (folder / SUMS).read_text()
+    (folder / SUMS).write_text(sums.replace(before, sha256(facts).hexdigest()))
+
+
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
@@ -233,8 +241,17 @@ def test_neither_writes_over_anything(deployment: Settings, tmp_path: Path):
         (lambda folder: (folder / SUMS).write_text(""), "ledger.sqlite3 is not in SHA256SUMS"),
         (lambda folder: (folder / SUMS).write_text(f"{'0' * 64}  ../../etc/passwd\n"), "line 1"),
         (lambda folder: (folder / SUMS).write_text(f"{'0' * 64}  /etc/passwd\n"), "line 1"),
+        (lambda folder: (folder / SUMS).write_bytes(b"\xff" + (folder / SUMS).read_bytes()), "line 1"),
+        (lambda folder: as_summed(folder, b"{nope"), "these are not the facts of a backup"),
+        (lambda folder: as_summed(folder, b"[1]"), "these are not the facts of a backup"),
+        (
+            lambda folder: as_summed(folder, b'{"format": 1, "more": 2}'),
+            "these are not the facts of a backup",
+        ),
+        (lambda folder: as_summed(folder, b'{"format": 2}'), "a backup of format 2; this scoregate reads 1"),
     ],
-    ids=["no-sums", "missing", "altered", "unlisted", "outside", "absolute"],
+    ids=["no-sums", "missing", "altered", "unlisted", "outside", "absolute", "bytes", "no-json", "no-object"]
+    + ["other-facts", "newer"],
 )
 def test_a_damaged_backup_is_refused_before_anything_is_written(
     deployment: Settings, tmp_path: Path, damage: Any, said: str
@@ -257,8 +274,9 @@ def test_a_damaged_or_missing_ledger_is_not_backed_up(deployment: Settings, tmp_
     with pytest.raises(BackupFailed):
         back_up(deployment, tmp_path / "backup")
     assert not (tmp_path / "backup" / SUMS).exists()
-    with pytest.raises(BackupFailed, match="there is no ledger"):
+    with pytest.raises(BackupFailed, match="there is no ledger; --data-dir"):
         back_up(elsewhere(deployment, tmp_path), tmp_path / "other")
+    assert not (tmp_path / "other").exists()
 
 
 def test_a_ledger_whose_indexes_say_something_else_is_not_backed_up(deployment: Settings, tmp_path: Path):

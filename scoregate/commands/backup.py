@@ -33,7 +33,7 @@ from scoregate.backup_files import (
     sync_folder,
     write_durably,
 )
-from scoregate.commands.common import DataDir, deployment_of, fail, own_version
+from scoregate.commands.common import WHERE, DataDir, deployment_of, fail, own_version
 
 if TYPE_CHECKING:
     from gateway.recordings.recording_store import RecordingStore
@@ -66,6 +66,8 @@ def back_up(settings: Settings, target: Path) -> BackupFacts:
     policies = {name: policy.digest for name, policy in in_force.items()}
     try:
         require_empty(target)
+        if not ledger.is_file():
+            raise BackupFailed(f"{ledger}: there is no ledger{WHERE}")
         target.mkdir(mode=0o700, parents=True, exist_ok=True)
         head = _copy_ledger(ledger, target / LEDGER)
         keys = [_copy_key(path, target) for path in sorted(settings.data_dir.glob(KEYS))]
@@ -90,8 +92,6 @@ def _copy_ledger(ledger: Path, target: Path) -> int:
     from gateway.ledger.sqlite.copy_mark import mark_in
     from gateway.ledger.sqlite.store import written_version
 
-    if not ledger.is_file():
-        raise BackupFailed(f"{ledger}: there is no ledger")
     with closing(sqlite3.connect(ledger)) as source:
         if mark := mark_in(written_version(source, ledger) or ""):
             raise BackupFailed(mark.sentence(ledger))

@@ -103,7 +103,8 @@ def _checked_sums(source: Path) -> Mapping[str, str]:
 
 
 def _lines(path: Path) -> Iterator[tuple[str, str]]:
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    text = path.read_text(encoding="utf-8", errors="replace")
+    for number, line in enumerate(text.splitlines(), 1):
         match = _LINE.fullmatch(line)
         # A name must not lead out of the backup.
         if not match or match[2].startswith("/") or ".." in PurePosixPath(match[2]).parts:
@@ -121,12 +122,15 @@ def _fault(source: Path, name: str, digest: str) -> str | None:
 
 
 def _facts(source: Path) -> BackupFacts:
-    facts = json.loads((source / FACTS).read_bytes())
-    if facts.get("format") != FORMAT:
-        raise RestoreFailed(
-            f"{source}: a backup of format {facts.get('format')}; this scoregate reads {FORMAT}"
-        )
-    return BackupFacts(**facts)
+    try:
+        facts = json.loads((source / FACTS).read_bytes())
+        if facts["format"] != FORMAT:
+            raise RestoreFailed(
+                f"{source}: a backup of format {facts['format']}; this scoregate reads {FORMAT}"
+            )
+        return BackupFacts(**facts)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise RestoreFailed(f"{source / FACTS}: these are not the facts of a backup") from None
 
 
 def _copy(settings: Settings, source: Path, sums: Mapping[str, str], ledger: Path) -> None:

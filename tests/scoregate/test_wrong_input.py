@@ -13,6 +13,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from gateway.ledger.migrate import upgrade_sqlite
 from scoregate.cli import main
@@ -50,8 +52,10 @@ WRONG: tuple[tuple[str, str], ...] = (
     ("health --bind {closed}", "not ready: {closed}: [Errno"),
     ("version extra", "unexpected extra argument"),
     ("backup {file}", "{file} is not empty"),
+    ("backup {none} --data-dir {folder}", "{folder}/ledger.sqlite3: there is no ledger; --data-dir"),
     ("restore {none}", "{none}: not a finished backup"),
     ("restore {folder}", "{folder}: not a finished backup"),
+    ("restore {torn}", "{torn}/SHA256SUMS, line 1: expected a SHA-256"),
     ("token moderator mara --board nope", "there is no board or family 'nope'"),
     ("token moderator Mara!", "name: expected a name of up to 64 small letters"),
     ("moderator add mara --scope nope", "there is no board or family 'nope'"),
@@ -133,6 +137,16 @@ WRONG: tuple[tuple[str, str], ...] = (
     ("player end-tokens nope --data-dir {file}", "{file}"),
     ("player unlink nope 0 --data-dir {file}", "{file}"),
     ("sign", "Missing argument"),
+    ("sign ftp://h/v1/boards/arcade/scores --open-run a-1", "expected a URL such as http://localhost:8080"),
+    (
+        "sign http://{closed}/v1/boards/arcade/scores --open-run a-1",
+        "--open-run: The gateway cannot be reached",
+    ),
+    ("import {file} --board arcade --url http://[ --key-file {pem} --key-id a", "--url: expected an address"),
+    (
+        "import {file} --board arcade --url http://{closed} --key-file {pem} --key-id é",
+        "--key-id: expected 1 to",
+    ),
     ("import {file} --board arcade --url http://{closed} --key-file {junk} --key-id eu-1", "{junk}"),
     (
         "import {file} --board ../a --url http://{closed} --key-file {junk} --key-id a",
@@ -198,6 +212,11 @@ def places(tmp_path: Path) -> Iterator[dict[str, str]]:
     (tmp_path / "no-database" / "ledger.sqlite3").write_text("this is no database" * 100)
     named = {name: str(tmp_path / name) for name in ("none", "folder", "broken", "junk", "file")}
     named |= {"json": str(tmp_path / "list.json"), "no_database": str(tmp_path / "no-database")}
+    (tmp_path / "torn").mkdir()
+    (tmp_path / "torn" / "SHA256SUMS").write_bytes(b"\xff\xfe\n")
+    private = Ed25519PrivateKey.generate()
+    (tmp_path / "pem").write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    named |= {name: str(tmp_path / name) for name in ("torn", "pem")}
     named |= {"policy": str(POLICY), "module": str(MODULE)}
     with socket.create_server(("127.0.0.1", 0)) as taken, unserved_port() as closed:
         yield {**named, "taken": f"127.0.0.1:{taken.getsockname()[1]}", "closed": f"127.0.0.1:{closed}"}
