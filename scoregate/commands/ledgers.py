@@ -278,11 +278,12 @@ def _verify_proof(file: Path, key_file: Path) -> str:
 
     keys = read_public_keys(key_file)
     try:
-        if file.stat().st_size > PROOF_LIMIT_BYTES:
-            raise ProofInvalid("this is no proof: it is too large")
-        written = file.read_bytes()
+        with file.open("rb") as opened:  # which may be a pipe, that has no size
+            written = opened.read(PROOF_LIMIT_BYTES + 1)
     except OSError as error:
         raise SettingsError(f"{file}: the proof cannot be read: {error}") from None
+    if len(written) > PROOF_LIMIT_BYTES:
+        raise ProofInvalid("this is no proof: it is too large")
     return _proven(check_proof(written, keys))
 
 

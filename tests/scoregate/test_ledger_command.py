@@ -173,6 +173,8 @@ def test_M09_a_proof_goes_from_prove_to_verify_proof(command: Command, tmp_path:
     status, out, err = command("verify-proof", proof, "--public-key", key)
     assert (1, "", "event 1 is not under the seal of events 1 to 5\n") == (status, out, err)
     assert 2 == command("verify-proof", tmp_path / "none", "--public-key", key)[0]
+    endless = command("verify-proof", "/dev/zero", "--public-key", key)
+    assert (1, "", "this is no proof: it is too large\n") == endless
     assert 2 == command("verify-proof", proof, "--public-key", proof)[0]
 
 
