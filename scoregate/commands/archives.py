@@ -170,12 +170,17 @@ def _csv_line(cells: tuple[object, ...]) -> str:
 def _written_whole(path: Path | None) -> Iterator[TextIO]:
     """Yield standard output, or a file that replaces `path` at the end.
 
-    A failed export leaves the older file alone.
+    A failed export leaves the older file alone. A device or a pipe is written to, and a link stays one.
     """
     if path is None:
         yield sys.stdout
         sys.stdout.flush()
         return
+    if path.exists() and not path.is_file():
+        with path.open("w", encoding="utf-8", newline="") as file:
+            yield file
+        return
+    path = path.resolve()
     unready = path.with_name(f"{path.name}.unready")
     try:
         with unready.open("w", encoding="utf-8", newline="") as file:

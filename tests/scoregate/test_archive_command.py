@@ -6,6 +6,7 @@ import asyncio
 import csv
 import io
 import json
+import os
 import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
@@ -163,3 +164,21 @@ def test_an_export_is_of_one_revision_or_none(data_dir: Path, monkeypatch: pytes
     settings = Settings(data_dir=data_dir, policies_dir=data_dir.parent / "policies")
     with pytest.raises(ArchiveRefused, match="got a new revision meanwhile; export it again"):
         asyncio.run(archives.export(settings, "tiny", day(data_dir), archives.Format.CSV, Meanwhile()))
+
+
+def test_an_export_replaces_neither_a_pipe_nor_a_link(data_dir: Path, tmp_path: Path):
+    """Nor /dev/stdout, which is one; what a link names has the entries."""
+    run("archive", "tiny", day(data_dir), data_dir=data_dir)
+    link, file = tmp_path / "latest.csv", tmp_path / "final.csv"
+    link.symlink_to(file)
+    file.write_text("older")
+    assert 0 == run("export", "tiny", day(data_dir), "--output", str(link), data_dir=data_dir)[0]
+    assert (True, 4) == (link.is_symlink(), len(file.read_text().splitlines()))
+    reading, writing = os.pipe()
+    try:
+        pipe = f"/dev/fd/{writing}"
+        assert 0 == run("export", "tiny", day(data_dir), "--output", pipe, data_dir=data_dir)[0]
+        assert file.read_bytes() == os.read(reading, 10_000)
+    finally:
+        os.close(reading)
+        os.close(writing)
