@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -89,8 +90,11 @@ async def test_a_moderator_is_added_as_a_person_of_the_identity_provider(folder:
 
 def test_a_token_makes_an_account_and_never_widens_one(folder: Path):
     """A new name gets the role on the boards; one that is there keeps what it has; who is disabled gets none."""
-    made = scoregate(folder, "token", "moderator", "mara", "--board", "arcade")
+    made = scoregate(folder, "token", "moderator", "mara", "--board", "arcade", "--hours", "3")
     assert made.stdout.startswith("sgm_"), made.stderr
+    assert f"{folder / 'ledger.sqlite3'}: nothing has run here" in made.stderr
+    lifetimes = rows(folder / "ledger.sqlite3", "SELECT expires_at_ms - created_at_ms FROM api_tokens")
+    assert [(3 * 3_600_000,)] == lifetimes
     wide = scoregate(folder, "token", "moderator", "mara", "--role", "admin")
     assert 0 == wide.returncode
     assert ["moderator of arcade"] == listed(folder)["mara"]["roles"]
@@ -113,6 +117,18 @@ async def test_a_token_lasts_as_long_as_was_said_and_reaches_no_further_than_its
             folder / "ledger.sqlite3", "SELECT expires_at_ms - created_at_ms, scopes FROM api_tokens"
         )
     )
+
+
+async def test_a_list_says_who_has_a_second_factor(folder: Path):
+    """A password alone is none."""
+    settings = Settings(data_dir=folder)
+    address = await first_admin(settings)
+    assert address is not None
+    async with open_ledger(settings) as ledger:
+        digest = digest_of(address.rpartition("/")[2])
+        assert await ledger.write(accept_invitation(digest, "hash", at_ms=0)) is not None
+    row = (await asyncio.to_thread(listed, folder))["admin"]
+    assert ("password", False) == (row["login"], row["second_factor"])
 
 
 async def test_each_start_offers_the_first_admin_until_there_is_one(folder: Path):

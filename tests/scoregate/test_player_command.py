@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from gateway.ledger.acts import Act
 from gateway.ledger.players.identities import Identity, NewcomersName, identities_of, sign_in
@@ -19,6 +20,7 @@ from gateway.runtime.settings import Settings
 from gateway.settlement.erasing import Eraser
 from gateway.wiring import open_ledger
 from policies.errors import SettingsError
+from scoregate.cli import app
 from scoregate.commands import players
 from scoregate.commands.players import end_tokens_of, unlink_of
 from tests.support.policies import a_policy, write_policies
@@ -62,6 +64,8 @@ async def test_an_operator_unlinks_a_thief_and_ends_the_tokens(tmp_path: Path):
         await ledger.write(sign_in(thief, NewcomersName("ada", "Ada", is_unique=False), act))
         with pytest.raises(SettingsError, match=re.escape("there are: 0001020304050607 (device)")):
             await unlink_of(settings, "ada", "8")
+        with pytest.raises(SettingsError, match="ada has no identity 00010203;"):
+            await unlink_of(settings, "ada", "00010203")
         assert None is await ledger.read(ending_of("ada"))
         assert 0 == await unlink_of(settings, "ada", "0001020304050607")
         assert [] == await ledger.read(identities_of("ada"))
@@ -91,4 +95,25 @@ async def test_nobody_who_never_was_is_erased(tmp_path: Path, monkeypatch: pytes
         await ledger.write(add_player("ada", "Ada", now_ms=1))
         for _ in range(2):
             await players._erased(settings, "ada")
-        assert None is not await ledger.read(erasure("ada"))
+        done = await ledger.read(erasure("ada"))
+        assert done is not None
+        assert (done.asked_at_ms, True) == (done.due_at_ms, done.begun_seq is not None), "at once"
+
+
+def test_nobody_is_erased_before_somebody_said_yes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Neither a no nor the end of the input is one."""
+    erased: list[str] = []
+
+    async def erase(_: Settings, player: str) -> list[Any]:
+        erased.append(player)
+        return []
+
+    monkeypatch.setattr(players, "_erased", erase)
+    monkeypatch.setattr(players, "settings_beside", lambda *_, **__: Settings(data_dir=tmp_path))
+    for answer in ("n\n", "\n", ""):
+        result = CliRunner().invoke(app, ["player", "erase", "ada"], input=answer)
+        assert (1, []) == (result.exit_code, erased)
+        assert "Erase the data of ada, for ever? [y/N]" in result.stdout
+    assert 0 == CliRunner().invoke(app, ["player", "erase", "ada"], input="y\n").exit_code
+    assert 0 == CliRunner().invoke(app, ["player", "erase", "bob", "--yes"], input="").exit_code
+    assert ["ada", "bob"] == erased

@@ -23,6 +23,7 @@ from typer.testing import CliRunner, Result
 from gateway.edge.auth.keyring import keyring_of
 from gateway.runtime.settings import bundled_policies, load_settings
 from policies.errors import SettingsError
+from scoregate import signing_keys
 from scoregate.cli import app
 from tests.support.game import ROOT
 
@@ -98,6 +99,31 @@ def test_a_server_signs_with_its_private_key(tmp_path: Path):
     signature = re.search(r"^Signature: sg=:(.*):$", fields, re.MULTILINE)
     assert signature is not None
     private.public_key().verify(base64.b64decode(signature[1]), base.encode())
+
+
+def test_media_type_and_lifetime_are_signed_as_they_are_given():
+    """In the base and in the fields, which the request has to carry."""
+    words = ("--key", example("key"), "--key-id", "x", "--content-type", "application/octet-stream", *WHEN)
+    _, base, _, fields = run("sign", URL, *words, "--seconds", "300").stdout.strip().split("\n\n")
+    assert '"content-type": application/octet-stream\n' in base
+    assert "Content-Type: application/octet-stream\n" in fields
+    assert [";created=1700000000;expires=1700000300;"] * 2 == [
+        each[0] for each in (re.findall(r";created=.*?;expires=.*?;", text) for text in (base, fields))
+    ]
+
+
+def test_a_body_is_signed_whole_or_not_at_all(monkeypatch: pytest.MonkeyPatch):
+    """One on standard input that is too long is not cut; one that no shell can carry is not left out."""
+    monkeypatch.setattr(signing_keys, "LONGEST_REQUEST", 10)
+    words = ("sign", URL, "--body", "-", "--key", example("key"), "--key-id", "x")
+    assert 0 == run(*words, given=bytes(10)).exit_code
+    for given, more, told in (
+        (bytes(11), (), "standard input: expected up to 10 bytes"),
+        (b"\xff", ("--curl",), "--curl: expected a body of text"),
+    ):
+        refused = run(*words, *more, given=given)
+        assert (True, "") == (isinstance(refused.exception, SettingsError), refused.stdout)
+        assert told == str(refused.exception)
 
 
 @pytest.mark.parametrize("kind", ["encrypted", "of another kind", "public"])
@@ -195,6 +221,42 @@ def test_a_request_is_read_as_people_have_it(tmp_path: Path, monkeypatch: pytest
     assert not data.exists()
 
 
+def test_a_body_that_was_cut_is_no_body_to_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """As a log has it that keeps the first bytes: the digest was that of the whole."""
+    monkeypatch.setenv("SCOREGATE_DATA_DIR", str(tmp_path / "data"))
+    head, _, body = example("request").partition("\n\n")
+    given = f"{head}\nContent-Length: {len(body)}\n\n{body[:-1]}"
+    result = run("explain", "--key", example("key"), "--at", "1700000030", given=given.encode())
+    assert (0, "?") == (result.exit_code, outcomes(result)["the digest of the body"])
+
+
+def test_the_key_of_a_server_signs_for_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Whatever key a run's signature was made with: that of a server is no reason to call it right."""
+    monkeypatch.setenv("SCOREGATE_DATA_DIR", str(tmp_path / "data"))
+    pem = tmp_path / "server.pem"
+    private = Ed25519PrivateKey.generate()
+    pem.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    zeros = base64.b64encode(bytes(32)).decode()
+    signed = run("sign", URL, "--body", "-", "--key", zeros, "--key-id", "a-ticket", given=b"{}")
+    fields = signed.stdout.strip().split("\n\n")[3]
+    request = f"POST /v1/boards/arcade/scores HTTP/1.1\nHost: localhost:8080\n{fields}\n\n{{}}".encode()
+    assert "ok" == outcomes(run("explain", "--key", zeros, given=request))["the signature"]
+    assert "FAILS" == outcomes(run("explain", "--key-file", str(pem), given=request))["the signature"]
+
+
+def test_a_request_does_nothing_to_the_terminal_on_which_it_is_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """It is a stranger's: what a terminal would obey, such as CSI in one character, is shown as `?`."""
+    monkeypatch.setenv("SCOREGATE_DATA_DIR", str(tmp_path / "data"))
+    given = ("--key", example("key"), "--at", "1700000030")
+    for place in ("localhost", "application/json"):
+        request = example("request").replace(place, f"\x9b2J{place}").encode()
+        result = run("explain", *given, given=request)
+        assert (1, False) == (result.exit_code, "\x9b" in result.stdout)
+        assert f"?2J{place}" in result.stdout
+
+
 @pytest.mark.parametrize(
     ("at", "told"),
     [
@@ -258,3 +320,16 @@ def test_the_data_of_a_deployment_are_asked_where_they_are(tmp_path: Path, monke
         )
         assert ("ok", expected == "ok") == (told["the board"], "what the key may do" in told)
     assert "keyid: no server's key is registered under it" in result.stdout
+
+
+def test_the_data_are_asked_where_the_master_key_is_a_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """As it is in a container; no key is made beside it."""
+    monkeypatch.setenv("SCOREGATE_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("SCOREGATE_POLICIES_DIR", str(bundled_policies()))
+    monkeypatch.setenv("SCOREGATE_MASTER_KEY", base64.b64encode(bytes(32)).decode())
+    assert 0 == run("ledger", "migrate").exit_code
+    told = outcomes(run("explain", "--at", "1700000030", given=example("request").encode()))
+    assert ("ok", "FAILS") == (told["the board"], told["the signature"])
+    assert not (tmp_path / "master.key").exists()
