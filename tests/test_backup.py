@@ -16,7 +16,7 @@ from gateway.recordings.opening import store_of
 from gateway.runtime.settings import Settings, bundled_policies
 from policies.errors import ScoregateError
 from scoregate.backup_files import FACTS, LEDGER, SUMS, BackupFailed
-from scoregate.commands.backup import back_up
+from scoregate.commands.backup import back_up, backup
 from scoregate.commands.restore import RestoreFailed, restore, restore_backup
 from tests.support import boards
 from tests.support.bucket import running_bucket
@@ -162,7 +162,24 @@ def test_a_restored_deployment_is_the_one_that_was_backed_up(deployment: Setting
     before, after = tree(deployment.data_dir), tree(there.data_dir)
     unchanged = {name for name in before if name.startswith(("recordings", "master"))}
     assert {name: before[name] for name in unchanged} == {name: after[name] for name in unchanged}
-    assert 0o600 == (there.data_dir / "master.key").stat().st_mode & 0o777
+    modes = [(there.data_dir / name).stat().st_mode & 0o777 for name in ("master.key", LEDGER)]
+    assert [0o600, 0o600] == modes
+
+
+def test_a_ledger_that_is_copied_wrongly_is_put_nowhere(
+    deployment: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """By a disk that fails, say: what was checked is the backup, and not its copy."""
+    back_up(deployment, tmp_path / "backup")
+
+    def copy(source: Path, target: Path) -> None:
+        target.write_bytes(source.read_bytes()[:-1] + b"?")
+
+    monkeypatch.setattr("scoregate.commands.restore.shutil.copyfile", copy)
+    there = elsewhere(deployment, tmp_path)
+    with pytest.raises(RestoreFailed, match="the ledger changed while it was copied"):
+        restore_backup(there, tmp_path / "backup")
+    assert not there.ledger_path.exists()
 
 
 async def test_recordings_in_a_bucket_are_backed_up_and_put_into_a_bucket(
@@ -185,14 +202,22 @@ async def test_recordings_in_a_bucket_are_backed_up_and_put_into_a_bucket(
 
 
 def test_a_recording_that_was_lost_before_is_named_and_the_rest_backed_up(
-    deployment: Settings, tmp_path: Path
+    deployment: Settings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ):
-    """One damaged recording is no reason to have no backup."""
+    """One damaged recording is no reason to have no backup; the status of the command tells a script."""
     [path] = (deployment.data_dir / "recordings").glob("??/??/*")
     path.write_bytes(b"something else")
     facts = back_up(deployment, tmp_path / "backup")
     assert (0, [path.name]) == (facts.recordings, facts.lost)
     assert 0 == restore_backup(elsewhere(deployment, tmp_path), tmp_path / "backup").recordings
+    monkeypatch.setenv("SCOREGATE_POLICIES_DIR", str(deployment.policies_dir))
+    with pytest.raises(SystemExit) as ended:
+        backup(tmp_path / "another", deployment.data_dir)
+    assert 2 == ended.value.code
+    assert f"lost before this, and not in the backup: {path.name}\n" == capsys.readouterr().err
 
 
 async def test_assets_of_boards_are_backed_up_with_recordings(deployment: Settings, tmp_path: Path):

@@ -89,12 +89,21 @@ async def test_what_cannot_be_replayed_any_more_is_told(history: Harness, tmp_pa
 async def test_since_leaves_out_what_came_before(history: Harness, tmp_path: Path):
     """Nothing is counted from tomorrow on; a day that is none is refused."""
     told = await backtest(history, tmp_path / "new", "--since", "2099-01-01")
-    assert "0 submissions" in told.output
+    assert (0, ["0 submissions in 1.0 days; 0 decisions change"]) == (
+        told.exit_code,
+        told.output.splitlines(),
+    )
+    nothing = json.loads(
+        (await backtest(history, tmp_path / "new", "--since", "2099-01-01", "--json")).stdout
+    )
+    assert {"hits": 0, "of": 0, "interval": None} == nothing["then"]["precision"]
     wrong = await backtest(history, tmp_path / "new", "--since", "yesterday")
     assert isinstance(wrong.exception, SettingsError)
 
 
 async def test_a_wrong_policy_is_named(history: Harness, tmp_path: Path):
-    """File, line, and what was expected, as `policy check` says it."""
+    """File, line, and what was expected, as `policy check` says it; so is a board that it does not describe."""
+    other = await backtest(history, tmp_path / "new", "--board", "vault")
+    assert "--board: the file describes arcade" == str(other.exception)
     told = await backtest(history, tmp_path / "new", velocity={"points_per_second": -1})
     assert isinstance(told.exception, PolicyError)

@@ -7,9 +7,11 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from typer.testing import CliRunner, Result
 from wasmtime import wat2wasm
 
+from scoregate import first_runs
 from scoregate.cli import app
 from tests.replay.games import GAME, STATS
 from tests.support.policies import a_policy, write_policies
@@ -91,6 +93,16 @@ def test_N01_a_plugin_that_hangs_is_refused_within_its_budget(tmp_path: Path):
     result = checked(tmp_path, {"hangs.py": hangs}, simulator="plugin", budget={"wall_ms": 900})
     expected = {"hangs.py": ("did not answer within 900 ms", "looking for level 7")}
     assert [] == missing(expected, troubles(result, tmp_path))
+
+
+def test_N01_a_plugin_that_may_take_long_is_not_waited_for_as_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """One tick takes no minute, whatever the budget allows a whole run."""
+    monkeypatch.setattr(first_runs, "FIRST_RUN_MS", 900)
+    hangs = "def simulate(**asked):\n    while True: pass\n"
+    result = checked(tmp_path, {"hangs.py": hangs}, simulator="plugin", budget={"wall_ms": 20_000})
+    assert [] == missing({"hangs.py": ("did not answer within 900 ms",)}, troubles(result, tmp_path))
 
 
 def test_N01_modules_that_cannot_play_are_refused_with_the_cause(tmp_path: Path):
@@ -176,6 +188,10 @@ def test_a_familys_simulator_is_tried_with_the_content_of_its_boards(tmp_path: P
     good = answer()
     assert "b1: game.py loads and answers (json-lines 1, cpython" in good.output, good.exception
     assert "with the content of the policy's sample" in good.output
+    [tried] = re.findall(r"with the content of (.*)", good.output)
+    assert "the policy's sample" == tried
+    daily = answer(schedule="daily")
+    assert "AttributeError" in str(daily.exception), "the board of a day has no map"
     spared = answer(boards={"a": {"title": "A", "parameters": {"gap": 95}}}, sample=None)
     assert "AttributeError" in str(spared.exception)  # there is no map
     assert "(with the content of track.a)" in str(spared.exception)

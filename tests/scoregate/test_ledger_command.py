@@ -110,6 +110,17 @@ def test_F26_verify_misses_the_seals_that_should_be_there(
     assert 0 == command("verify")[0]  # nothing is there that could have been sealed
 
 
+@pytest.mark.parametrize(("beyond_ms", "is_told"), [(0, False), (1, True)])
+def test_F26_events_are_overdue_once_a_steward_would_have_sealed_them(
+    sealed: SealedLedger, command: Command, monkeypatch: pytest.MonkeyPatch, beyond_ms: int, is_told: bool
+):
+    """Not in the seconds before: whoever verifies a busy ledger is not told that it was tampered with."""
+    now_ms = NOON_MS + 1 + int(sealed.settings.seal_s * 1000) + beyond_ms
+    monkeypatch.setattr("gateway.runtime.clock.wall_clock", lambda: now_ms)
+    status, out, _ = command("verify")
+    assert (0, is_told) == (status, "though they wait since" in out)
+
+
 def test_M09_verify_names_what_was_changed_with_status_1(
     sealed: SealedLedger, command: Command, tmp_path: Path
 ):

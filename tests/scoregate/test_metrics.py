@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from http.client import HTTPConnection
+from http.client import HTTPConnection, RemoteDisconnected
 from pathlib import Path
 from typing import cast
 from urllib.request import urlopen
@@ -63,6 +64,32 @@ def test_metrics_are_at_their_path_and_nowhere_else(tmp_path: Path):
             answer = connection.getresponse()
             assert (status, status == 200) == (answer.status, b"scoregate_" in answer.read())
             connection.close()
+
+
+def test_metrics_are_served_over_ipv6_too(tmp_path: Path):
+    """As the settings of every part may name an address."""
+    with socket.socket(socket.AF_INET6) as probe:
+        try:
+            probe.bind(("::1", 0))
+        except OSError:
+            pytest.skip("this machine has no IPv6")
+        port = probe.getsockname()[1]
+    with serving_metrics(settings_at(f"[::1]:{port}", tmp_path)):
+        assert "scoregate_" in scrape(f"http://[::1]:{port}/metrics")[0]
+
+
+def test_a_fault_of_ours_is_reported_and_a_scraper_that_left_is_none(tmp_path: Path):
+    """Otherwise each scrape that is given up looks like a bug to whoever watches the faults."""
+    settings = settings_at(f"127.0.0.1:{free_port()}", tmp_path)
+    faults: list[Exception] = [BrokenPipeError(), TimeoutError(), RuntimeError("a bug")]
+    for fault, events in zip(faults, ([], [], ["unexpected"]), strict=True):
+
+        def refresh(fault: Exception = fault) -> None:
+            raise fault
+
+        with capture_logs() as said, serving_metrics(settings, refresh), pytest.raises(RemoteDisconnected):
+            scrape(f"http://{settings.metrics_bind}/metrics")
+        assert events == [each["event"] for each in said]
 
 
 def test_an_address_that_is_taken_is_named(tmp_path: Path):

@@ -148,6 +148,22 @@ def test_a_safe_module_is_told_with_the_limits_to_set(module: Path, run_file: Pa
     assert 0 == sim("run", module, run_file, "--policy", policy).exit_code
 
 
+def test_limits_are_for_the_longest_run_that_was_said_or_else_the_policys(
+    module: Path, run_file: Path, tmp_path: Path
+):
+    """What is said on the command line goes before what the policy says."""
+    policy = write_board(tmp_path / "p")
+
+    def fuel(*words: object) -> int:
+        checked = sim("check", module, run_file, "--repeats", 1, "--json", *words)
+        return int(json.loads(checked.stdout)["budget"]["fuel"])
+
+    said = fuel("--maximum-ticks", 3_100)
+    assert said == fuel("--maximum-ticks", 3_100, "--policy", policy)
+    assert fuel("--maximum-ticks", 100_000) == fuel("--policy", policy)
+    assert said < fuel("--policy", policy)
+
+
 def test_an_unsafe_module_is_told_why(tmp_path: Path, run_file: Path):
     """Status 1: one that is not usable is not run, one whose start leaves something is named with the setting."""
     imports = store(tmp_path, broken(imports='(import "env" "now" (func (result i64)))')).path
