@@ -137,6 +137,25 @@ async def test_only_failures_in_a_row_are_counted():
     assert [None, None, "2-0", "2-0", "4-0", "4-0"] == asked
 
 
+async def test_who_never_gives_up_asks_twice_a_minute():
+    """For days, where a machine has no network: the pauses grow no further, and nothing overflows."""
+    pauses: list[float] = []
+
+    async def note(pause_s: float) -> None:
+        pauses.append(pause_s)
+
+    @asynccontextmanager
+    async def connect(_: str | None) -> AsyncIterator[HttpStream]:
+        raise Unanswered
+        yield
+
+    with pytest.raises(ScoregateError):
+        await anext(client_feed.follow(connect, None, 1_200, note))
+    assert [0.02, 0.04] == pauses[:2]
+    assert {30.0} == set(pauses[20:])
+    assert 1_199 == len(pauses)
+
+
 async def test_watching_waits_for_a_gateway_that_starts_again(settings: Settings):
     """An edge that ends lets its listeners go, and the next one on the same address goes on."""
     async with ScoregateClient(f"http://{settings.bind}", attempts=1000) as player:

@@ -119,6 +119,8 @@ async def test_a_sorted_set_comes_onto_a_board_as_it_was(
     assert 2 == said.out.count("3 written, 2 refused, see lb_foo.arcade.refused\n")
     refused = await asyncio.to_thread(Path("lb_foo.arcade.refused").read_text)
     assert ["far", "half"] == [json.loads(line)["player"] for line in refused.splitlines()]
+    with pytest.raises(SettingsError, match=r"lb_foo\.arcade\.imported is of another file"):
+        await import_into(*args, key="lb:foo", member_prefix="")
 
 
 async def test_a_sorted_set_of_times_comes_onto_a_board_where_less_is_better(

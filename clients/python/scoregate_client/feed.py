@@ -11,6 +11,7 @@ from typing import Any, Final
 from .connection import refusal_of
 from .documents import document_of
 from .errors import ScoregateError, no_answer
+from .retrying import MOST_DOUBLINGS
 from .transport import HttpAnswer, HttpStream, Unanswered
 
 SILENCE_S: Final = 45.0
@@ -67,7 +68,7 @@ async def follow(
             if refusal.status != HTTPStatus.SERVICE_UNAVAILABLE or failures >= attempts:
                 raise
             asked_s = refusal.retry_after_s
-        pause_s = FIRST_PAUSE_S * 2**failures if asked_s is None else asked_s
+        pause_s = FIRST_PAUSE_S * 2.0 ** min(failures, MOST_DOUBLINGS) if asked_s is None else asked_s
         await sleep(min(pause_s, LONGEST_PAUSE_S))
 
 

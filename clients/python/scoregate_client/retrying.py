@@ -10,6 +10,8 @@ from typing import Final
 ATTEMPTS: Final = 6
 FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 30.0
+MOST_DOUBLINGS: Final = 30
+"""Far more than the longest pause takes, and far less than a float holds: some clients never give up."""
 LONGEST_ASKED_S: Final = 60.0
 """If the gateway asks for a longer pause than this, its refusal is raised instead."""
 
@@ -34,7 +36,7 @@ def pause_s(attempt: int, jitter: float) -> float:
 
     `jitter` is 0 to 1. Clients that lost one gateway at one moment come back at different ones.
     """
-    whole_s = min(FIRST_PAUSE_S * 2.0 ** (attempt - 1), LONGEST_PAUSE_S)
+    whole_s = min(FIRST_PAUSE_S * 2.0 ** min(attempt - 1, MOST_DOUBLINGS), LONGEST_PAUSE_S)
     return whole_s * (0.5 + 0.5 * jitter)
 
 
