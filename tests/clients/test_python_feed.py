@@ -156,6 +156,27 @@ async def test_who_never_gives_up_asks_twice_a_minute():
     assert 1_199 == len(pauses)
 
 
+@pytest.mark.parametrize("status", [200, 400])
+async def test_a_line_without_end_is_not_read_for_ever(status: int):
+    """Neither of a feed nor of a refusal: whatever stands in front of the gateway, a game keeps its memory."""
+    read: list[int] = []
+
+    async def endless() -> AsyncIterator[bytes]:
+        while True:
+            read.append(2**16)
+            assert sum(read) < 2**20
+            yield b"x" * 2**16
+
+    @asynccontextmanager
+    async def connect(_: str | None) -> AsyncIterator[HttpStream]:
+        yield HttpStream(status, {"content-type": "text/event-stream"}, endless())
+
+    with pytest.raises(ScoregateError) as ended:
+        await anext(client_feed.follow(connect, None, 1, asyncio.sleep))
+    assert (status if status != 200 else 0) == ended.value.status
+    assert client_feed.LINE_BYTES < sum(read) <= client_feed.LINE_BYTES + 2**16
+
+
 async def test_watching_waits_for_a_gateway_that_starts_again(settings: Settings):
     """An edge that ends lets its listeners go, and the next one on the same address goes on."""
     async with ScoregateClient(f"http://{settings.bind}", attempts=1000) as player:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -141,6 +142,17 @@ def test_waiting_for_a_decision_ends_with_an_error() -> None:
     assert (0, "timeout") == (late.value.status, late.value.reason)
 
 
+def test_looks_at_a_run_grow_rarer_and_none_comes_after_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to one in five seconds; the last one is at the very end."""
+    client, world = a_client(*[told(200, SUBMISSION_DOCUMENT)] * 9)
+    clock = SimpleNamespace(monotonic=lambda: world.now_s)
+    monkeypatch.setattr("scoregate_client.client.time", clock)
+    with pytest.raises(ScoregateError) as late:
+        client.wait_until_settled("r_1", timeout_s=20.0)
+    assert "timeout" == late.value.reason
+    assert [0.5, 1.0, 2.0, 4.0, 5.0, 5.0, 2.5] == world.pauses
+
+
 def test_only_what_did_nothing_is_repeated_where_a_second_would_be_created() -> None:
     """No connection, too many requests, no capacity; but no lost answer, and no failure."""
     client, world = a_client(Unconnected(), told(429), told(503), told(201, RUN_DOCUMENT))
@@ -171,6 +183,22 @@ def test_the_gateways_time_is_kept_for_the_next_run() -> None:
     assert ["pending", "pending"] == [submit(client), submit(client)]
     created = [each.headers["Signature-Input"].partition(";created=")[2][:10] for each in world.sent]
     assert [str(NOW), str(NOW + 3600), str(NOW + 3600)] == created
+
+
+def test_a_clock_that_is_set_right_meanwhile_is_seen_to_be() -> None:
+    """By another refusal: what was known of the clock before says nothing any more."""
+
+    def refused(server_s: int) -> HttpAnswer:
+        late = {"type": "https://scoregate.dev/problems/signature-expired", "server_time": server_s}
+        return told(401, late, content_type="application/problem+json")
+
+    taken = told(202, SUBMISSION_DOCUMENT)
+    client, world = a_client(refused(NOW + 3600), taken, refused(NOW + 3660), taken)
+    submit(client)
+    world.now_s = NOW + 3660
+    submit(client)
+    created = [int(each.headers["Signature-Input"].partition(";created=")[2][:10]) for each in world.sent]
+    assert [0, 3600, 7260, 3660] == [each - NOW for each in created]
 
 
 @settings(max_examples=examples(40))
