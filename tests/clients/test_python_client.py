@@ -517,6 +517,8 @@ async def test_boards_and_submissions_are_read() -> None:
         page = await client.entries("arcade", window="daily", offset=50, limit=10)
         entry = await client.entry("arcade", "p/1")
         around = await client.around("arcade", "p/1", radius=2)
+        await client.around("arcade", "p/1", ranks="dense", friends=True, segment="guild:a")
+        await client.entries("arcade", players=["a", "b"], segment="guild:a", ranks="dense", cursor="x")
         submission = await client.submission("r_1")
 
     assert Entry(**ENTRY_DOCUMENT) == entry  # type: ignore[arg-type]
@@ -527,6 +529,8 @@ async def test_boards_and_submissions_are_read() -> None:
         "/v1/boards/arcade/entries?window=daily&offset=50&limit=10",
         "/v1/boards/arcade/entries/p%2F1",
         "/v1/boards/arcade/entries/p%2F1/around?radius=2",
+        "/v1/boards/arcade/entries/p%2F1/around?radius=5&ranks=dense&friends=true&segment=guild%3Aa",
+        "/v1/boards/arcade/entries?cursor=x&ranks=dense&players=a%2Cb&segment=guild%3Aa",
         "/v1/submissions/r_1",
     ]
     assert all("Authorization" in headers for _, _, headers, _ in gateway.seen), (

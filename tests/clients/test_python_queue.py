@@ -465,6 +465,18 @@ def test_no_gateway_holds_up_all() -> None:
     assert 1 == len(gateway.sent)
 
 
+def test_no_recording_is_asked_for_where_no_run_can_be_sent() -> None:
+    """A gateway that has too much to do is asked for nothing else."""
+    gateway = Gateway(MemoryDisk())
+    client = a_client(gateway)
+    later(client, committed=True)
+    assert ["accepted"] == [each.outcome for each in client.flush().outcomes]
+    later(client, 1)
+    before, gateway.script = len(gateway.sent), [told(503)]
+    assert ["kept"] == [each.outcome for each in client.flush().outcomes]
+    assert ["POST"] == [each.method for each in gateway.sent[before:]]
+
+
 def test_nothing_is_sent_while_another_flushes() -> None:
     """The other one does."""
     gateway = Gateway(MemoryDisk())
@@ -494,6 +506,23 @@ def test_an_entry_is_synced_before_its_name_and_its_name_before_it_is_returned(
     [name] = queue.names()
     queue.remove(name)
     assert ("queue", 0) == done[-1]
+
+
+def test_only_its_owner_reads_a_queue(tmp_path: Path) -> None:
+    """Keys of runs are in it: whatever is usual for files here, and whoever looks into the folder first."""
+    before = os.umask(0)
+    try:
+        for first in ("names", "add"):
+            folder = tmp_path / first
+            queue = OfflineQueue(folder)
+            if first == "names":
+                assert [] == queue.names()
+            queue.add(QueueEntry("arcade", "ticket", bytes(32), '{"score":7}', 0), NOW * 1000)
+            with queue.flushing():
+                modes = {path.stat().st_mode & 0o777 for path in folder.iterdir()}
+            assert (0o700, {0o600}) == (folder.stat().st_mode & 0o777, modes)
+    finally:
+        os.umask(before)
 
 
 def test_a_second_flush_of_a_folder_leaves_it_to_the_first(tmp_path: Path) -> None:
