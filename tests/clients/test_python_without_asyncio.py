@@ -165,6 +165,17 @@ def test_only_what_did_nothing_is_repeated_where_a_second_would_be_created() -> 
         assert 1 == len(world.sent)
 
 
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
+def test_what_is_safe_to_repeat_is_repeated_after_whatever_passes(status: int) -> None:
+    """And a refusal that will be the same again is not."""
+    client, world = a_client(told(status), told(202, SUBMISSION_DOCUMENT))
+    assert ("pending", 2) == (submit(client), len(world.sent))
+    for final in (400, 401, 403, 404, 409, 410, 422, 501):
+        client, world = a_client(told(final))
+        with pytest.raises(ScoregateError):
+            submit(client)
+
+
 def test_a_retry_is_signed_anew_only_if_its_signature_would_have_expired() -> None:
     """The same signature while it lives, as it is the same request; then another one over the same body."""
     client, world = a_client(*[told(503, retry_after="60")] * 5, told(202, SUBMISSION_DOCUMENT))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import sqlite3
 import sys
@@ -21,6 +22,7 @@ from gateway.steward.seals.sealing import Sealer
 from gateway.wiring import ledger_of
 from policies.opened_board import BoardState
 from scoregate.cli import main
+from scoregate.commands import ledgers
 from tests.support import boards
 from tests.support.families import open_tracks, turn_tracks, write_family
 from tests.support.ledger import NOON_MS
@@ -184,9 +186,26 @@ def test_M09_a_proof_goes_from_prove_to_verify_proof(command: Command, tmp_path:
     status, out, err = command("verify-proof", proof, "--public-key", key)
     assert (1, "", "event 1 is not under the seal of events 1 to 5\n") == (status, out, err)
     assert 2 == command("verify-proof", tmp_path / "none", "--public-key", key)[0]
-    endless = command("verify-proof", "/dev/zero", "--public-key", key)
-    assert (1, "", "this is no proof: it is too large\n") == endless
     assert 2 == command("verify-proof", proof, "--public-key", proof)[0]
+
+
+def test_no_more_is_read_for_a_proof_than_one_can_have(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Neither of a file nor of a pipe, which has no size and may never end."""
+    monkeypatch.setattr(ledgers, "PROOF_LIMIT_BYTES", 10)
+    key, file = tmp_path / "key.pem", tmp_path / "proof"
+    key.write_text(command("public-key")[1])
+    file.write_bytes(bytes(11))
+    reading, writing = os.pipe()
+    os.write(writing, bytes(12))
+    try:
+        for path in (file, f"/dev/fd/{reading}"):
+            told = command("verify-proof", path, "--public-key", key)
+            assert (1, "", "this is no proof: it is too large\n") == told
+    finally:
+        os.close(reading)
+        os.close(writing)
 
 
 def test_a_board_s_life_is_proven(sealed: SealedLedger, command: Command, tmp_path: Path):
