@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from policies.errors import SettingsError
-from scoregate.commands.common import DataDir, deployment_of, existing_ledger, fail, finish, settings_of
+from scoregate.commands.common import (
+    DataDir,
+    deployment_of,
+    existing_ledger,
+    fail,
+    finish,
+    settings_of,
+    tell_new_ledger,
+)
 from scoregate.commands.tables import AsJson, show
 
 if TYPE_CHECKING:
@@ -143,6 +151,7 @@ async def _add(
         tuple(types) or (EVERY,),
         wall_clock(),
     )
+    tell_new_ledger(settings)
     async with open_ledger(settings) as ledger:
         await ledger.write(webhooks.add_webhook(webhook))
     return webhook, written(secret)

@@ -110,6 +110,18 @@ def test_a_key_in_a_new_ledger_is_not_taken_for_one_of_the_deployment(tmp_path: 
     assert "" == CliRunner().invoke(app, [*add, public_key]).stderr
 
 
+def test_a_webhook_in_a_new_ledger_is_not_taken_for_one_of_the_deployment(tmp_path: Path):
+    """Nobody would ever deliver to it; an address that is not allowed begins no ledger."""
+    data = tmp_path / "data"
+    add = ["webhook", "add", "--data-dir", str(data)]
+    told = f"{data / 'ledger.sqlite3'}: nothing has run here, so this is a new ledger"
+    refused = CliRunner().invoke(app, [*add, "http://example.com/"])
+    assert (1, "", False) == (refused.exit_code, refused.stderr, data.exists())
+    first = CliRunner().invoke(app, [*add, "https://example.com/"])
+    assert (0, True) == (first.exit_code, first.stderr.startswith(told)), first.stderr
+    assert "" == CliRunner().invoke(app, [*add, "https://example.com/"]).stderr
+
+
 @pytest.mark.parametrize(
     "words",
     [

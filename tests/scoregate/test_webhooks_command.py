@@ -55,7 +55,7 @@ def run(*words: str) -> Result:
 
 
 def added(*words: str) -> tuple[str, str]:
-    webhook, secret = run("add", *words).output.split()
+    webhook, secret = run("add", *words).stdout.split()
     return webhook, secret
 
 
