@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -32,6 +33,12 @@ GARBAGE_THRESHOLD: Final = 50_000
 
 Python's own threshold of 700 costs a tenth of the throughput.
 """
+
+SHOWN_CHARACTERS: Final = 200
+"""Most characters that a fault repeats of a word that is no text."""
+
+_NO_TEXT: Final = re.compile("[\udc80-\udcff]")
+"""What stands for a byte that is not UTF-8 in words of the command line, variables and names of files."""
 
 DRIVERS: Final = {"redis", "sqlalchemy", "sqlite3", "asyncpg"}
 """Libraries whose errors come from a server or a file, not from a bug of ours."""
@@ -99,9 +106,11 @@ def _with_variable(error: NoPolicies) -> str:
 
 
 def _outside_fault(error: Exception) -> str | None:
-    """Return what is wrong with a file, a socket or a database, in a sentence; None for a bug of ours."""
+    """Return what is wrong with a word, a file, a socket or a database; None for a bug of ours."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    if isinstance(error, UnicodeEncodeError) and _NO_TEXT.search(error.object):
+        return f"expected UTF-8, not {error.object[:SHOWN_CHARACTERS]!r}"
     if type(error).__module__.partition(".")[0] in DRIVERS:
         return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no more is known'}"
     return None

@@ -141,6 +141,8 @@ def _asset(path: Path) -> Asset:
         asset = read_content(None, path).asset
     except RunUnreadable as error:
         raise SettingsError(f"asset: {error}") from None
+    except ValueError:  # half a surrogate pair, or a character of value 0
+        raise SettingsError(f"asset: no file can have the name {str(path)!r}") from None
     assert asset is not None
     return asset
 

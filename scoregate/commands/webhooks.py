@@ -89,7 +89,7 @@ def webhook_test(webhook: str, data_dir: DataDir = None) -> None:
 def webhook_deliveries(
     webhook: str,
     state: Annotated[str, typer.Option(help="`dead`, `pending` or `delivered`.")] = "dead",
-    limit: Annotated[int, typer.Option(min=1, help="The most deliveries to print.")] = 25,
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="The most deliveries to print.")] = 25,
     as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:

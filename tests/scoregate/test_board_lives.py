@@ -93,6 +93,18 @@ def test_a_board_has_a_whole_life_from_the_command_line(data: Path):
     ]
 
 
+def test_a_file_name_that_there_cannot_be_refuses_its_board_alone(data: Path):
+    """JSON can say what no name of a file has; those behind it are opened all the same."""
+    items = [
+        {"board": f"track.{name}", "title": name, "asset": asset}
+        for name, asset in (("a", "nul\0.bin"), ("b", "\ud800.bin"), ("c", None))
+    ]
+    (data / "boards.json").write_text(json.dumps(items))
+    opened = rows("open", "--from", data / "boards.json")
+    assert ["refused", "refused", "opened"] == [row["outcome"] for row in opened]
+    assert "asset: no file can have the name" in opened[0]["detail"]
+
+
 def test_a_file_of_boards_is_opened_item_by_item(data: Path, monkeypatch: pytest.MonkeyPatch):
     """A table, lines and a list say the same; what is refused keeps nothing else from being opened, in batches."""
     monkeypatch.setattr(board_opening, "BATCH_LIMIT", 2)

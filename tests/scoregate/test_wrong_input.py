@@ -177,6 +177,11 @@ WRONG: tuple[tuple[str, str], ...] = (
     ("webhook test nope", "there is no webhook nope"),
     ("webhook deliveries nope --state nope", "--state: expected pending"),
     ("webhook retry nope", "there is no webhook nope"),
+    ("webhook deliveries nope --limit 9999999999999999999", "less than or equal to 1000000"),
+    ("webhook remove {byte}", r"expected UTF-8, not '\udcff'"),
+    ("batch apply {byte}", r"expected UTF-8, not '\udcff'"),
+    ("build allow arcade arcade-1 --reason {byte}", r"expected UTF-8, not '\udcff'"),
+    ("moderator invite {byte}", r"expected UTF-8, not '\udcff'"),
     ("derived rebuild nope", "expected statistics, trends, achievements"),
     ("nope", "No such command 'nope'"),
     ("key nope", "No such command 'nope'"),
@@ -217,6 +222,7 @@ def places(tmp_path: Path) -> Iterator[dict[str, str]]:
     private = Ed25519PrivateKey.generate()
     (tmp_path / "pem").write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     named |= {name: str(tmp_path / name) for name in ("torn", "pem")}
+    named |= {"byte": os.fsdecode(b"\xff")}
     named |= {"policy": str(POLICY), "module": str(MODULE)}
     with socket.create_server(("127.0.0.1", 0)) as taken, unserved_port() as closed:
         yield {**named, "taken": f"127.0.0.1:{taken.getsockname()[1]}", "closed": f"127.0.0.1:{closed}"}
