@@ -22,11 +22,13 @@ from gateway.ledger.definition import create_schema
 from gateway.ledger.judgement import reverification
 from gateway.runtime.settings import Settings
 from gateway.steward.audits import revocation_impact
+from policies.digests import digest_of, sha256_of, simulator_digest
 from policies.errors import SettingsError
-from policies.loader import Simulator
+from policies.loader import Simulator, load_boards
 from replay.simulators.sandbox import Sandbox
 from replay.worker.reverification import ReverificationPlan, Reverifier
 from scoregate.cli import app
+from scoregate.commands.replays import _simulator
 from scoregate.operator_batches import BatchOperator
 from tests.replay.games import END, GAME, play
 from tests.replay.games import store as store_module
@@ -35,6 +37,7 @@ from tests.support.banning import Bench, a_ban
 from tests.support.boards import BUILD, CHECKPOINT_TICKS, claim_of, write_board
 from tests.support.harness import free_port
 from tests.support.ledger import NOON_MS
+from tests.support.policies import a_policy, write_policies
 from tests.support.stores import Store, on_both_ledgers
 from tests.support.valkey import ValkeyServer
 from tests.support.world import World, a_world
@@ -389,6 +392,23 @@ async def test_pages_of_a_build_leave_nothing_out(field: Field, monkeypatch: pyt
     runs = [await field.played(player, [3]) for player in ("ada", "bob", "cyd", "dan", "eve")]
 
     assert sorted(runs) == sorted(ids((await field.plan()).to_revoke))
+
+
+def test_a_new_simulator_plays_with_the_files_of_its_build(tmp_path: Path):
+    """As the board's policy names them; a build that it does not name has none."""
+    (tmp_path / "game").write_text("#!/bin/sh\n")
+    (tmp_path / "levels.bin").write_bytes(b"levels")
+    build = {"simulator": "game", "files": ["levels.bin"]}
+    replay = {"maximum_ticks": 600, "simulator": "process", "recording": "raw"}
+    policy = a_policy("coins", writes="verified", builds={"b1": build}, replay=replay)
+    board = load_boards(write_policies(tmp_path, policy))["coins"]
+    new = tmp_path / "new"
+    new.write_text("#!/bin/false\n")
+    chosen = _simulator(board, "b1", new)
+    assert (new, board.simulators["b1"].files) == (chosen.path, chosen.files)
+    assert [tmp_path / "levels.bin"] == [*chosen.files]
+    assert simulator_digest(sha256_of(new), dict([digest_of(tmp_path / "levels.bin")])) == chosen.digest
+    assert () == _simulator(board, "other", new).files
 
 
 def test_a_folder_without_a_ledger_is_refused(tmp_path: Path):
