@@ -147,6 +147,11 @@ OPEN = [
         "scores that `minimum_history` requires",
     ),
     (
+        {"anomaly": {"transform": "rank", "threshold": 2.0, "minimum_history": 999}},
+        {"anomaly": {"transform": "rank", "threshold": 2.2, "minimum_history": 999}},
+        "`transform: rank` reaches at most 2.08 among the 32 scores that `minimum_history` requires",
+    ),
+    (
         {"anomaly": {"transform": "rank", "threshold": 2.0, "minimum_history": 32, "minimum_population": 50}},
         {"anomaly": {"transform": "rank", "threshold": 2.0, "minimum_history": 32, "minimum_population": 5}},
         "scores that `minimum_population` requires",
@@ -216,6 +221,25 @@ def test_a_board_that_is_replayed_has_the_statistics_of_its_replay():
     assert None is refused(a_policy(**board, stats={"coins": {"maximum": 5}}))
     for stats in ({"kills": {"maximum": 5}}, {"coins": {"maximum": 5, "required": False}}):
         assert "a statistic must be in `replay.stats`" in str(refused(a_policy(**board, stats=stats)))
+
+
+def test_a_rule_is_tried_on_statistics_below_zero():
+    """Where the policy bounds them not, a claim may have them."""
+    replay = {"maximum_ticks": 100, "stats": ["coins"]}
+    rules = {"rules": [{"name": "a", "rule": "stats.coins < 0 ? 1 : true"}]}
+    board = {"writes": "verified", "replay": replay, "builds": {"b": {"simulator": "x"}}, **rules}
+    assert "a rule must be true or false" in str(refused(a_policy(**board)))
+    assert None is refused(a_policy(**board, stats={"coins": {"maximum": 5}}))
+
+
+@pytest.mark.parametrize("operator", ["latest", "sum"])
+def test_only_a_board_of_bests_can_spare_a_share_of_its_replays(operator: str):
+    """Elsewhere every run counts, also the one that nobody looked at."""
+    replay = {"maximum_ticks": 100}
+    share = {"verification": {"share": 0.5}, "score": SMALL}
+    board = {"writes": "verified", "replay": replay, "builds": {"b": {"simulator": "x"}}, **share}
+    assert None is refused(a_policy(**board))
+    assert "a `verification.share` below 1" in str(refused(a_policy(**board, operator=operator)))
 
 
 def test_who_writes_follows_from_the_rest():
