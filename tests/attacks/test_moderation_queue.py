@@ -189,6 +189,24 @@ async def test_M10_a_case_that_was_decided_is_no_case_any_more(harness: Harness)
     assert ([], None) == (await listed(harness, token), await take(harness, token))
 
 
+async def test_a_case_waits_for_its_players_answer_until_its_time_is_over(harness: Harness):
+    """The queue tells of it, and gives it to nobody; then it is a case like any other, of which nothing is told."""
+    run = await a_held_run(harness)
+    asked = await decide(harness, run, "hold", harness.moderator(), {"code": "question", "message": "video"})
+    assert 200 == asked.status, asked.raw
+    harness.clock.stop()
+
+    async def waits() -> tuple[str | None, str | None]:
+        token = harness.moderator()
+        [case] = (await harness.get(QUEUE, token)).body["cases"]
+        return case["waits_until"], await take(harness, token)
+
+    until_at, taken = await waits()
+    assert (True, None) == (until_at is not None, taken)
+    harness.clock.shift((parse_rfc3339(str(until_at)) - harness.clock()) / 1000)
+    assert (None, run.id) == await waits()
+
+
 async def test_M05_nobody_holds_the_case_of_their_own_run(harness: Harness):
     """Nor is it offered to them; to others it is."""
     run = await a_held_run(harness)
