@@ -10,6 +10,7 @@ from gateway.edge.auth.moderators import ModeratorRole
 from gateway.edge.moderation import check_answers
 from policies.vocabulary import State
 from tests.attacks.test_moderation import a_held_run, decide, decide_on
+from tests.attacks.test_surroundings import alike, held
 from tests.support.desk import all_drawn
 from tests.support.harness import Harness
 
@@ -62,6 +63,23 @@ async def test_M14_a_check_reads_as_the_case_that_it_was(harness: Harness):
     now = await read(harness, run, noor)
     assert before == now
     assert 422 == (await harness.get(f"{QUEUE}?kind=check", noor)).status
+
+
+async def test_M14_a_check_reads_as_a_case_beside_one_that_is_like_it(harness: Harness):
+    """Whoever decides on the other one does not learn what a colleague decided."""
+    run, noor = await a_held_run(harness), harness.moderator(name="noor")
+
+    async def similar(token: str) -> list[tuple[str, str]]:
+        body = (await harness.get("/v1/moderation/cases/like/surroundings", token)).body
+        return [(each["submission"], each["state"]) for each in body["similar"]]
+
+    body = {"code": "impossible", "message": "tools"}
+    assert 200 == (await decide(harness, run, "reject", harness.moderator(), body)).status
+    await all_drawn(harness)
+    await held(harness, "like", alike(run.id), player="bob")
+    assert [[(run.id, "held")], [(run.id, "rejected")]] == [
+        await similar(token) for token in (noor, harness.moderator())
+    ]
 
 
 async def test_M14_an_answer_tells_what_is_known_and_changes_nothing(harness: Harness):

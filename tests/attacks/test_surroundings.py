@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.edge.moderation import surroundings
+from gateway.ledger import queries
 from gateway.ledger.moderation.surroundings import PASSED_OVER
 from gateway.settlement.decision_records import Decision
 from gateway.settlement.settle import settle
@@ -41,8 +42,9 @@ async def moderated(harness: Harness, name: str, to_state: State, note: str) -> 
     board = await harness.edge.catalogue.board("sprint")
     reason = Reason.APPROVED if to_state is State.PROMOTED else Reason.REJECTED_BY_MODERATOR
     at_ms = harness.clock()
+    detail = {"note": note, "findings": [{"reason": "recording-similar"}]}
     decision = Decision(
-        name, to_state, "moderator:noor", reason, at_ms, frozenset({State.HELD}), detail={"note": note}
+        name, to_state, "moderator:noor", reason, at_ms, frozenset({State.HELD}), detail=detail
     )
     [change] = await settle(harness.edge.ledger, harness.edge.index, board, [decision])
     assert isinstance(change, Change)
@@ -65,6 +67,22 @@ async def test_what_findings_name_stands_beside_the_case_with_what_it_shares(har
     assert ["recording-similar", "recording-reused"] == [each["reason"] for each in of_first]
 
 
+async def test_of_very_many_that_findings_name_the_first_are_shown_with_their_players_names(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """Each once and with its own name, none for a player without one."""
+    monkeypatch.setattr(surroundings, "NAMED_LIMIT", 3)
+    for number in range(4):
+        await held(harness, f"run-{number}", player=f"p{number}", recording=b"%d" % number)
+        if number < 2:
+            add = queries.add_player(f"p{number}", f"Player {number}", now_ms=harness.clock())
+            await harness.edge.ledger.write(add)
+    await held(harness, "case", alike("run-1", "run-0"), alike("run-1", "run-2", "run-3"), player="p0")
+    assert [("run-1", "Player 1"), ("run-0", "Player 0"), ("run-2", None)] == [
+        (each["submission"], each["name"]) for each in (await shown(harness, "case"))["similar"]
+    ]
+
+
 async def test_the_players_other_submissions_come_newest_first_without_the_case(harness: Harness):
     for number in range(surroundings.OTHERS + 2):
         await held(harness, f"run-{number:02}", player="ada", score=number)
@@ -75,19 +93,21 @@ async def test_the_players_other_submissions_come_newest_first_without_the_case(
 
 
 async def test_decisions_of_colleagues_on_all_of_these_are_told_with_their_notes(harness: Harness):
-    """Newest first; what a machine decided is no colleague's."""
+    """Newest first, without what it found; what a machine decided is no colleague's."""
     await held(harness, "like", player="bob", recording=b"like")
     await held(harness, "before", player="ada")
     await held(harness, "case", alike("like"), player="ada")
     await moderated(harness, "before", State.PROMOTED, "watched it")
     await moderated(harness, "like", State.REJECTED, "a known tool")
+    decisions = (await shown(harness, "case"))["decisions"]
     assert [
         ("like", "noor", "rejected", "rejected-by-moderator", "a known tool"),
         ("before", "noor", "promoted", "approved", "watched it"),
     ] == [
         (each["submission"], each["moderator"], each["state"], each["reason"], each["detail"]["note"])
-        for each in (await shown(harness, "case"))["decisions"]
+        for each in decisions
     ]
+    assert [["note"], ["note"]] == [list(each["detail"]) for each in decisions]
 
 
 async def test_the_score_is_placed_among_those_of_the_board(harness: Harness):
