@@ -11,6 +11,7 @@ from sqlalchemy import select
 
 from gateway.edge.auth.moderators import ModeratorRole
 from gateway.ledger import queries, schema
+from gateway.ledger.moderation.claims import CLAIM_MS
 from gateway.ledger.transaction import Query
 from gateway.settlement import batch_steps
 from gateway.settlement import batches as settlement_batches
@@ -268,6 +269,17 @@ async def test_a_large_batch_is_a_stewards(harness: Harness, monkeypatch: pytest
         pass
     assert 404 == (await harness.get(f"{PATH}/{left}", harness.moderator())).status
     assert ["held"] == await states(harness, "three")
+
+
+async def test_a_case_that_a_colleague_was_in_long_ago_is_decided_like_any_other(harness: Harness):
+    """A claim ends by itself, also for the preview of a batch."""
+    await held(harness, "one")
+    noor = harness.moderator(name="noor")
+    assert 200 == (await harness.post("/v1/moderation/cases/one/claim", None, noor)).status
+    harness.clock.shift(CLAIM_MS / 1000)
+    previewed = await made(harness)
+    assert 0 == previewed.body["in_cases"]
+    assert {"decided": 1} == (await turned(harness, previewed.body["batch"], "apply")).body["outcomes"]
 
 
 async def test_a_case_that_a_colleague_is_in_stays_theirs(harness: Harness):

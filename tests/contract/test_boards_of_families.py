@@ -12,7 +12,7 @@ from gateway.ledger.boards.board_opening import BATCH_LIMIT, open_boards
 from gateway.ledger.boards.board_rows import BoardOutcome, FamilyTerms
 from gateway.ledger.boards.life_changes import set_states
 from gateway.ledger.boards.listing import BoardOrder, boards_of_family
-from gateway.ledger.boards.lookups import boards_named, boards_to_close
+from gateway.ledger.boards.lookups import boards_named, boards_to_close, names_after
 from gateway.ledger.ledger import Ledger
 from gateway.runtime.lanes import LANES
 from policies.opened_board import BoardState, NarrowedBounds, NarrowedScore, OpenedBoard
@@ -318,6 +318,20 @@ async def test_a_filtered_page_looks_at_a_bounded_number_of_boards(
         assert ["n149"] == await names(ledger, filters=filters)
         with pytest.raises(ValueError, match="5 filters"):
             await ledger.read(boards_of_family("track", filters=filters * 2 + filters[:1]))
+
+
+async def test_the_names_of_a_family_are_its_own_whatever_they_begin_after(store: Store):
+    """No board of a family before or behind it, nor of one whose name only begins like it."""
+    async with open_in(store) as ledger:
+        await opened(ledger, *(track(rest) for rest in ("a", "b", "c")))
+        for family in ("car", "track-2", "tracks", "way"):
+            other = OpenedBoard(f"{family}.a", family, "A")
+            terms = FamilyTerms(family, "sha256:other")
+            await ledger.write(open_boards(terms, [other], actor="cli", at_ms=NOON_MS))
+        found = [
+            await ledger.read(names_after("track", after, count=2)) for after in ("", "track.b", "track.c")
+        ]
+    assert [["track.a", "track.b"], ["track.c"], []] == found
 
 
 async def test_boards_come_due_to_close_in_their_lanes(store: Store):

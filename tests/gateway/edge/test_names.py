@@ -92,7 +92,7 @@ async def test_F11_a_player_gets_the_composed_name_or_one_of_ours(harness: Harne
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("Ada", "\u0410\u0501\u0430"), ("Ada L", "ADA  l"), ("PayPal", "P\u0430yPaI"), ("l0l", "IOI"), ("Modern", "Modem"), ("\U0001d400da", "Ada")],
+    [("Ada", "\u0410\u0501\u0430"), ("Ada L", "ADA  l"), ("PayPal", "P\u0430yPaI"), ("l0l", "IOI"), ("MARA", "mara"), ("Modern", "Modem"), ("\U0001d400da", "Ada")],
 )  # fmt: skip
 def test_F11_names_that_look_the_same_have_one_key(one: str, other: str):
     """Other scripts, other case, more spaces, and letters that only look alike."""
