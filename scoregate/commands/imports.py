@@ -74,10 +74,8 @@ def import_scores(
     columns = Columns(player_column, score_column, time_column)
     try:
         client = SyncServerClient(url, checked_key_id(key_id, "--key-id"), private)
-    except ValueError:
-        raise SettingsError(
-            f"--url: expected an address such as http://localhost:8080, not {url!r}"
-        ) from None
+    except ValueError as error:
+        raise SettingsError(f"--url: {str(error).removeprefix('base_url: ')}") from None
     try:
         with client as server:
             if source.startswith(("redis://", "rediss://", "unix://")):

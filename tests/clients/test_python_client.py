@@ -564,6 +564,16 @@ def test_every_client_refuses_what_is_no_address_when_it_is_made(address: str) -
         assert str(caught.value).endswith(f"(given: {address})")
 
 
+@pytest.mark.parametrize("more", ["me:secret@h", "me@h", "h/?board=arcade", "h/#top"])
+def test_every_client_refuses_what_no_path_can_follow(more: str) -> None:
+    """Else each request would go astray; a password in it is not repeated. A folder of a proxy is none such."""
+    for kind in (ScoregateClient, SyncScoregateClient):
+        with pytest.raises(ValueError, match=r"^base_url: expected an address without a user, a q") as caught:
+            kind(f"http://{more}")
+        assert "secret" not in str(caught.value)
+    assert "http://h/scores" == ScoregateClient("http://h/scores/")._base_url
+
+
 @pytest.mark.parametrize("key", ["-----BEGIN PRIVATE KEY-----", b"PEM", X25519PrivateKey.generate(), None])
 def test_a_key_that_cannot_sign_is_refused_when_the_client_is_made(key: Any) -> None:
     """Such as the text of its file: it says what to pass, and nothing of what was passed but its type."""

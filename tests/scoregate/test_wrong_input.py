@@ -143,6 +143,7 @@ WRONG: tuple[tuple[str, str], ...] = (
         "--open-run: The gateway cannot be reached",
     ),
     ("import {file} --board arcade --url http://[ --key-file {pem} --key-id a", "--url: expected an address"),
+    ("import {file} --board a --url http://me:x@h --key-file {pem} --key-id a", "address without a user"),
     (
         "import {file} --board arcade --url http://{closed} --key-file {pem} --key-id é",
         "--key-id: expected 1 to",

@@ -269,6 +269,9 @@ def _checked_address(base_url: str) -> str:
     if url.scheme not in ("http", "https") or not url.host:
         expected = "an address that begins with http:// or https://"
         raise ValueError(f"base_url: expected {expected} (given: {base_url})")
+    if url.user or url.password or url.query_string or url.fragment:
+        # What was given is not repeated: it may be a password.
+        raise ValueError("base_url: expected an address without a user, a query or a fragment")
     return str(url).rstrip("/")
 
 
