@@ -105,6 +105,46 @@ def test_a_file_name_that_there_cannot_be_refuses_its_board_alone(data: Path):
     assert "asset: no file can have the name" in opened[0]["detail"]
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("boards.csv", "board,title\r\ntrack.a,Ä\r\n"),
+        ("boards.json", '[{"board": "track.a", "title": "Ä"}]'),
+        ("boards.jsonl", '{"board": "track.a", "title": "Ä"}\r\n\r\n'),
+    ],
+)
+def test_a_file_that_a_spreadsheet_has_saved_is_read(data: Path, name: str, text: str):
+    """With a mark of UTF-8 at its beginning, which is no part of its first word, and the line ends of Windows."""
+    (data / name).write_bytes(text.encode("utf-8-sig"))
+    assert [("track.a", "opened")] == [
+        (row["board"], row["outcome"]) for row in rows("open", "--from", data / name)
+    ]
+    assert ["Ä"] == [row["title"] for row in rows("list", "track")]
+
+
+def test_a_board_is_opened_with_no_asset_that_nobody_has(data: Path):
+    """Its runs could not be played again; the control is the same file, stored."""
+    digest = f"sha256:{hashlib.sha256(b'a map').hexdigest()}"
+    words = ("open", "track.a", "--title", "A", "--asset")
+    [refused] = rows(*words, digest)
+    assert ("refused", "asset: no file has this digest; give the path of the file instead") == (
+        refused["outcome"],
+        refused["detail"],
+    )
+    (data / "map.bin").write_bytes(b"a map")
+    assert 0 == run("open", "track.b", "--title", "B", "--asset", data / "map.bin").exit_code
+    assert ["opened"] == [row["outcome"] for row in rows(*words, digest)]
+
+
+def test_what_is_said_beside_a_file_of_boards_is_refused(data: Path):
+    """It would be taken for a title of each of them, or for nothing."""
+    (data / "boards.csv").write_text("board,title\ntrack.a,A\n")
+    for words in (["--title", "B"], ["--metadata", "{}"], ["track.b"]):
+        refused = run("open", *words, "--from", data / "boards.csv")
+        assert "name a board and say what it has, or give a file of boards" in str(refused.exception)
+    assert [] == listed()
+
+
 def test_a_file_of_boards_is_opened_item_by_item(data: Path, monkeypatch: pytest.MonkeyPatch):
     """A table, lines and a list say the same; what is refused keeps nothing else from being opened, in batches."""
     monkeypatch.setattr(board_opening, "BATCH_LIMIT", 2)

@@ -18,12 +18,14 @@ from gateway.runtime.lanes import lane_of
 from gateway.runtime.settings import Settings
 from gateway.settlement.decision_records import Decision
 from gateway.settlement.settle import settle
+from gateway.steward.index.check import IndexReport
 from gateway.wiring import load_policies, open_index, open_ledger
 from policies import loader
 from policies.errors import IndexUnavailable, LedgerUnavailable, RebuildRefused, SettingsError
 from policies.opened_board import OpenedBoard
 from policies.vocabulary import Reason, State
 from scoregate.cli import app
+from scoregate.commands.boards import _as_json
 from tests.support import boards
 from tests.support.ledger import new_submission
 from tests.support.valkey import ValkeyServer
@@ -105,6 +107,7 @@ def test_I26_check_ends_with_0_when_equal_and_1_when_not(house: Path, valkey: Va
         redis.zadd(ALLTIME, {"0" * 22 + ":eve": -999})
     found = board("check", "tiny")
     assert (1, 0) == (found.exit_code, board("check", "other").exit_code)
+    assert 1 == board("check", "tiny", "other").exit_code, "whichever of them it is"
     [line, verdict] = found.output.splitlines()
     assert line.startswith("forged-member: tiny alltime eve: the ledger has nothing, Redis has 0000")
     assert "tiny: 1 differences" == verdict
@@ -146,6 +149,18 @@ def test_check_speaks_to_machines(house: Path, valkey: ValkeyServer):
     [difference] = tiny["differences"]
     assert ("forged-pending", "\\xff[bold]\\n") == (difference["kind"], difference["submission"])
     assert {"board", "kind", "window", "player", "submission", "key", "ledger", "index"} == set(difference)
+
+
+@pytest.mark.parametrize(
+    ("left", "failure", "is_repaired"),
+    [(0, None, True), (1, None, False), (0, IndexUnavailable(), False)],
+)
+def test_programs_are_told_of_a_repair_only_where_all_is_equal(
+    left: int, failure: IndexUnavailable | None, is_repaired: bool
+):
+    """What comes up again, or cannot be compared, is not repaired."""
+    report = IndexReport((), is_complete=True, left=left, failure=failure)
+    assert is_repaired == json.loads(_as_json("tiny", report, is_repaired=True))["is_repaired"]
 
 
 @pytest.mark.parametrize("command", ["rebuild", "check", "refold"])

@@ -40,6 +40,7 @@ READY = {"status": "ready", "index": True, "disk": True, "clock": True, "missing
             "ready; but the policy files were refused, and older ones are in force\n",
         ),
         (READY | {"policies": True}, ""),
+        ({"status": "degraded", "disk": False, "later": False}, "degraded: space is short\n"),
     ],
 )
 def test_an_edge_that_is_degraded_is_told_with_the_reason(

@@ -174,7 +174,8 @@ async def test_PT_nothing_runs_and_nothing_is_made(tmp_path: Path):
         assert (1, 1) == (nothing.returncode, len(nothing.stdout.splitlines()))
         assert nothing.stderr.startswith(f"no part of the deployment in {house.folder / 'data'} runs; ")
         assert not house.ledger.exists()
-        assert [] == rows_of(house)
+        for_programs = told(house, "--json")
+        assert (1, "", nothing.stderr) == (for_programs.returncode, for_programs.stdout, for_programs.stderr)
 
 
 async def test_PT_a_look_does_not_upgrade_the_ledger_of_older_parts(tmp_path: Path):
