@@ -196,6 +196,24 @@ def test_the_gateways_time_is_kept_for_the_next_run() -> None:
     assert [str(NOW), str(NOW + 3600), str(NOW + 3600)] == created
 
 
+@pytest.mark.parametrize("server_time", [True, "1700003600", -1, 1 << 40, 1.7e9, None])
+def test_what_is_no_time_sets_no_clock(server_time: object) -> None:
+    """The refusal is raised as it is."""
+    late = {"type": "https://scoregate.dev/problems/signature-expired", "server_time": server_time}
+    client, world = a_client(told(401, late, content_type="application/problem+json"))
+    with pytest.raises(ScoregateError) as refused:
+        submit(client)
+    assert ("signature-expired", 1) == (refused.value.reason, len(world.sent))
+
+
+def test_a_problem_is_the_gateways_whatever_its_media_type_has_behind_it() -> None:
+    """Parameters, blanks and capitals: the clock is set by it, and a run that waits is over."""
+    for media_type in ("application/problem+json; charset=utf-8", " Application/Problem+JSON ;x=y"):
+        late = {"type": "https://scoregate.dev/problems/signature-expired", "server_time": NOW + 3600}
+        client, world = a_client(told(401, late, content_type=media_type), told(202, SUBMISSION_DOCUMENT))
+        assert ("pending", 2) == (submit(client), len(world.sent))
+
+
 def test_a_clock_that_is_set_right_meanwhile_is_seen_to_be() -> None:
     """By another refusal: what was known of the clock before says nothing any more."""
 

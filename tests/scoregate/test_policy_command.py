@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 from policies.judging import Modes
 from scoregate.cli import app
 from tests.support.game import BUILD
-from tests.support.policies import arcade_policy, write_policies
+from tests.support.policies import a_policy, arcade_policy, write_policies
 
 ROOT = Path(__file__).parents[2]
 
@@ -105,6 +105,15 @@ def test_a_folder_is_checked_as_its_files_are(tmp_path: Path):
     (empty := tmp_path / "empty").mkdir()
     for folder, fault in ((tmp_path, "'arcade' is already described"), (empty, "at least one policy file")):
         assert fault in str(run("check", "--no-run", folder).exception)
+
+
+def test_the_files_of_a_folder_are_told_by_name(tmp_path: Path):
+    """So that what is told of two folders can be compared, whatever order a disk keeps."""
+    names = [f"{letter}{number}" for letter in "zab" for number in range(4)]
+    for name in names:
+        write_policies(tmp_path, a_policy(name))
+    lines = run("check", "--no-run", tmp_path, "--json").stdout.splitlines()
+    assert sorted(names) == [json.loads(line)["board"] for line in lines]
 
 
 def test_two_files_of_one_folder_are_refused_as_their_folder_is(tmp_path: Path):

@@ -145,6 +145,18 @@ def test_N02_a_simulator_is_found_from_the_file_and_not_from_the_shell(
     assert (tmp_path / "moved" / "game" / "sim.wasm").samefile(simulator.path)
 
 
+def test_N02_a_simulator_is_found_from_a_folder_behind_a_link(tmp_path: Path):
+    """From where the folder is: `..` behind a link leads to another place than it seems to."""
+    (tmp_path / "far" / "away" / "boards").mkdir(parents=True)
+    (tmp_path / "boards").symlink_to(tmp_path / "far" / "away" / "boards")
+    (tmp_path / "sim.wasm").write_bytes(MODULE.read_bytes())
+    options = ["--simulator", tmp_path / "sim.wasm", "--maximum-ticks", 7200, "--maximum", 500]
+    made = new(tmp_path / "boards" / "coins.yaml", "--no-ask", *options)
+    assert 0 == made.exit_code, made.output
+    [simulator] = load_board(tmp_path / "boards" / "coins.yaml").simulators.values()
+    assert (tmp_path / "sim.wasm").samefile(simulator.path)
+
+
 def test_N02_no_answer_leads_to_a_default_or_a_list_that_is_refused(tmp_path: Path):
     """The build of a board with a long name has one that builds may have; a window that is named twice is kept once."""
     name = "coins" * 9 + "abc"
