@@ -53,6 +53,12 @@ def test_a_best_that_is_none_and_one_within_the_slack_change_nothing():
     assert (3, pytest.approx(500 / spread - 3)) == (chart.bests, chart.total)
 
 
+def test_who_always_scored_the_same_climbs_by_spreads_of_the_boards_floor():
+    """Without it the smallest gain would be infinitely many spreads."""
+    chart = chart_of(merits((1_000,) * 5 + (1_100, 1_200), POLICY), 5, POLICY)
+    assert (2, pytest.approx(200 / 50 - 3)) == (chart.bests, chart.total)
+
+
 def climb(seed: int, *, step: float, decoys: int = 0) -> int | None:
     """How many runs until the drift of somebody shows who is always `step` deviations above the own baseline, promoted each time."""
     policy = a_policy(anomaly=rule(minimum_history=8, spread_floor=10.0, threshold=4.0))

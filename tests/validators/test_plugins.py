@@ -238,6 +238,17 @@ def check(*_):
     assert Reason.PLUGIN_FAILED is finding.reason
 
 
+def test_a_finding_has_up_to_16_numbers(packages: Path):
+    """As the page on plug-ins says; its code up to 48 characters."""
+    source = """
+from policies.vocabulary import Expected, Finding, Reason
+def check(*_):
+    yield Finding(Reason.PLUGIN, 1, Expected(), detail={str(n): n for n in range(16)}, code="a" * 48)
+"""
+    [finding] = asked(packages, source)
+    assert (Reason.PLUGIN, {str(n): n for n in range(16)}) == (finding.reason, finding.detail)
+
+
 def test_numbers_of_other_libraries_are_taken_as_python_s_own(packages: Path):
     """NumPy's numbers go into the ledger like any; a reason that is not the plug-in's own is put right."""
     source = """
