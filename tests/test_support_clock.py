@@ -21,3 +21,12 @@ def test_a_test_can_leave_the_time_around_midnight(
     clock = ShiftedClock()
     clock.leave_midnight()
     assert 20_000 * it.DAY_MS + expected * MINUTE_MS == clock()
+
+
+def test_a_test_goes_on_by_whole_milliseconds():
+    """Though as many seconds may come to a little less than they are."""
+    clock = ShiftedClock()
+    for ms in (1001, -1001, 2**20 + 1, -(2**20) - 1):
+        clock.offset_ms = 0
+        clock.shift(ms / 1000)
+        assert ms == clock.offset_ms

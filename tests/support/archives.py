@@ -64,7 +64,7 @@ class HandClock:
         return self.at_ms
 
     def shift(self, seconds: float) -> None:
-        self.at_ms += int(seconds * 1000)
+        self.at_ms += round(seconds * 1000)
 
 
 class Shelf(Books):

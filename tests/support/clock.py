@@ -29,4 +29,4 @@ class ShiftedClock:
             self.offset_ms += 2 * MARGIN_MS - since_ms
 
     def shift(self, seconds: float) -> None:
-        self.offset_ms += int(seconds * 1000)
+        self.offset_ms += round(seconds * 1000)  # 1.001 * 1000 is less than 1001
