@@ -220,6 +220,7 @@ async def test_a_change_while_a_sketch_is_made_is_not_forgotten(duty: Duty):
 async def test_a_keeper_of_sketches_rests_once_none_is_due(duty: Duty):
     """It tells of any window whose sketch lacks changes and is too young, until that is made; without changes none is."""
     duty.clock.leave_midnight()
+    duty.clock.stop()
     await crowd(duty)
     duty.clock.shift(86_400)
     keeper = SketchKeeper(duty.ledger, duty.index.of(duty.board), duty.board.policy, clock=duty.clock)
@@ -244,6 +245,7 @@ async def test_a_keeper_of_sketches_rests_once_none_is_due(duty: Duty):
 async def test_the_sketch_of_a_window_that_ends_while_it_is_made_is_given_up(duty: Duty):
     """Nobody reads it any more, and its keeper rests."""
     duty.clock.leave_midnight()
+    duty.clock.stop()
     await crowd(duty)
     keeper = SketchKeeper(duty.ledger, duty.index.of(duty.board), duty.board.policy, clock=duty.clock)
     assert (2, True) == (await keeper.step(), keeper.is_building)
