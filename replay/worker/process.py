@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Awaitable, Mapping
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Awaitable, Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager, suppress
 from functools import partial
 from types import FrameType
 from typing import Any, ClassVar, Final
@@ -140,6 +140,7 @@ class _Process:
     clock: ReferenceClock | None = None
     unprojected: UnprojectedChanges | None = None
     is_told_to_stop = False
+    is_started = False
     grace_s = 0.0
 
 
@@ -195,7 +196,10 @@ def run_worker(
     Raises SettingsError if native programs must run in bubblewrap, and it cannot be used.
     """
     _Process.policies, _Process.is_hung_up = None, False
+    _Process.is_told_to_stop, _Process.is_started = False, False
     signal.signal(signal.SIGHUP, _hang_up)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _stop)
     # A reload that comes after this worker has read the files must find it.
     with noted(settings.data_dir, PartKind.WORKER, settings.redis_url) as part_file:
         _run(settings, part_file, queue, burst=burst)
@@ -231,11 +235,12 @@ def _run(settings: Settings, part_file: PartFile, queue: VerificationQueue, *, b
         note_policies_folder(settings, PartKind.WORKER)
         _log.info(Event.STARTED, part="worker")
         try:
-            with present_on_a_thread(settings, PartKind.WORKER, lambda: catalogue.policies.by_name):
+            with (
+                present_on_a_thread(settings, PartKind.WORKER, lambda: catalogue.policies.by_name),
+                _ending_undisturbed(),
+            ):
                 _work(settings, queue, burst=burst)
         finally:
-            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-                signal.signal(number, signal.SIG_IGN)  # another signal must not interrupt the shutdown
             runner.run(stack.aclose())
         _log.info(Event.STOPPED, part="worker")
 
@@ -246,6 +251,23 @@ def _hang_up(number: int, frame: FrameType | None) -> None:
         _Process.is_hung_up = True
     else:
         _Process.policies.hang_up(number, frame)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a handler
+    """Handle SIGTERM and SIGINT until RQ does: what has begun to open is opened, and closed in order."""
+    _Process.is_told_to_stop = True
+    if _Process.is_started:
+        raise StopRequested
+
+
+@contextmanager
+def _ending_undisturbed() -> Iterator[None]:
+    """Run a block, after which no other signal interrupts the shutdown."""
+    try:
+        yield
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
 
 
 def _heed_reloads(policies: WorkerPolicies) -> None:
@@ -265,9 +287,10 @@ def trouble_with_bubblewrap(policies: Policies) -> str:
 def _work(settings: Settings, queue: VerificationQueue, *, burst: bool) -> None:
     """Run RQ again and again, since it gives up when Redis goes away or a job makes no sense."""
     client = Redis.from_url(settings.jobs_url, driver_info=DRIVER)
-    _Process.is_told_to_stop, _Process.grace_s = False, settings.shutdown_grace_s
+    _Process.grace_s = settings.shutdown_grace_s
     with suppress(StopRequested):
-        while not (_work_for_a_while(client, queue, burst=burst) or _Process.is_told_to_stop):
+        _Process.is_started = True
+        while not (_Process.is_told_to_stop or _work_for_a_while(client, queue, burst=burst)):
             time.sleep(RETRY_S)
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import signal
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from redis import Redis
 
+from gateway.deployment.run_files import running_parts
 from tests.replay.games import broken, store
 from tests.support import boards
 from tests.support.deployment import client_of, deployed, ended, eventually
@@ -34,6 +37,33 @@ async def test_F22_a_part_ends_while_redis_is_away(part: str, tmp_path: Path):
         process.send_signal(signal.SIGTERM)
         assert 0 == await ended(process)
         assert "is_in_time" not in house.log.read_text()
+
+
+async def test_F22_a_worker_ends_in_order_that_never_reached_redis(tmp_path: Path):
+    """It looks for Redis again and again, and nothing but a signal ends that."""
+    with running_valkey() as valkey, deployed(tmp_path, valkey) as house:
+        valkey.stop()
+        worker = house.start("worker")
+        await eventually(lambda: "index_unavailable" in house.log.read_text(), house.log)
+        worker.send_signal(signal.SIGTERM)
+        assert 0 == await ended(worker)
+        assert "Traceback" not in house.log.read_text()
+
+
+@pytest.mark.parametrize("part", ["worker", "steward", "serve"])
+async def test_F22_a_part_that_is_told_to_end_while_it_starts_ends_in_order(part: str, tmp_path: Path):
+    """Here it waits for another that creates the ledger. What it opens then, it closes."""
+    with running_valkey() as valkey, deployed(tmp_path, valkey, log_level="info") as house:
+        house.ledger.parent.mkdir()
+        with closing(sqlite3.connect(house.ledger, isolation_level=None)) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            process = house.start(part)
+            await eventually(lambda: bool(running_parts(house.ledger.parent)), house.log)
+            process.send_signal(signal.SIGTERM)
+            other.execute("ROLLBACK")
+        assert 0 == await ended(process)
+        assert [] == list((house.ledger.parent / "run").iterdir())
+        assert [] == list(house.ledger.parent.glob("*-wal"))
 
 
 async def test_F22_a_worker_ends_within_its_grace_in_a_run_that_does_not(tmp_path: Path):

@@ -43,6 +43,7 @@ class Parts:
         self.noted: list[str] = []
         self.shown: Callable[[], Mapping[str, Board]] = dict
         self.index: Any = None
+        self.handlers_at_end: list[Any] = []
 
     def verifier(
         self, _settings: Any, boards: Any, ledger: Any, index: Any, _simulators: Any, **common: Any
@@ -62,6 +63,12 @@ class Parts:
         self.noted.append(f"{what} begins")
         yield PartFile(what, None)
         self.noted.append(f"{what} ends")
+
+    @contextmanager
+    def presence(self, kind: PartKind) -> Iterator[None]:
+        with self.note(f"presence of a {kind}"):
+            yield
+            self.handlers_at_end = [signal.getsignal(number) for number in SIGNALS]
 
 
 class ClosingNoted:
@@ -90,7 +97,7 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[Parts]:
 
     def present(_settings: Settings, kind: PartKind, boards: Callable[[], Mapping[str, Board]]) -> Any:
         found.shown = boards
-        return found.note(f"presence of a {kind}")
+        return found.presence(kind)
 
     monkeypatch.setattr(process, "present_on_a_thread", present)
     before = {number: signal.getsignal(number) for number in SIGNALS}
@@ -142,7 +149,7 @@ def test_a_reload_renews_every_part_and_the_end_closes_them(
     assert 1 == len(set(map(str, parts.opened)))  # the same ledger, recordings and clock to the end
     assert process._Process.clock is parts.opened[0][2]
     assert process._Process.unprojected is not None
-    assert [signal.SIG_IGN] * 3 == [signal.getsignal(number) for number in SIGNALS]
+    assert [signal.SIG_IGN] * 3 == parts.handlers_at_end
     told = [(each["event"], each.get("part")) for each in logs]
     assert [("started", "worker"), ("stopped", "worker")] == [each for each in told if each[1] == "worker"]
 
@@ -250,6 +257,7 @@ def queues(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> Queues:
     """RQ for `_work`, which does not wait between two attempts."""
     del parts
     found = Queues()
+    monkeypatch.setattr(process._Process, "is_told_to_stop", False)
     monkeypatch.setattr(process, "Redis", found)
     monkeypatch.setattr(process, "Queue", _queue)
     monkeypatch.setattr(process, "VerifyWorker", found.worker)
@@ -272,7 +280,6 @@ SETTINGS = Settings(queue_url="redis://127.0.0.1:1/3", shutdown_grace_s=7.5)
 @pytest.mark.parametrize("queue", VerificationQueue)
 def test_a_worker_begins_again_whatever_ends_rq(queues: Queues, queue: VerificationQueue):
     """Redis that is away, and a bug: each is told, and it works on in its queue until it is told to stop."""
-    process._Process.is_told_to_stop = True  # of a run before this one
     queues.ends = [RedisGone("away"), OSError("no route"), KeyError("a job"), None, None]
     with capture_logs() as logs:
         process._work(SETTINGS, queue, burst=False)
