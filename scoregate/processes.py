@@ -49,6 +49,8 @@ class PartProcess:
     environment: Mapping[str, str]
     log: Path | None
     address: SharedAddress | None
+    inherited: Sequence[int] = ()
+    """Descriptors that it keeps open besides those of its sockets."""
     process: subprocess.Popen[bytes] = field(init=False)
     sockets: Sequence[socket.socket] = ()
     ended_s: float | None = None
@@ -72,7 +74,8 @@ class PartProcess:
         descriptors = [each.fileno() for each in self.sockets]
         words = [word for number in descriptors for word in ("--fd", str(number))]
         self.log_begin = self.log.stat().st_size if self.log and self.log.exists() else 0
-        self.process = _spawn([*self.command, *words], self.environment, self.log, descriptors)
+        kept = [*descriptors, *self.inherited]
+        self.process = _spawn([*self.command, *words], self.environment, self.log, kept)
         self.ended_s = None
 
     def let_go(self) -> None:
@@ -116,10 +119,14 @@ class Supervisor:
         environment: Mapping[str, str],
         *,
         address: SharedAddress | None = None,
+        inherited: Sequence[int] = (),
     ) -> None:
-        """Start a part, whose output goes to `<name>.log` or to our own. It may listen at an address."""
+        """Start a part, whose output goes to `<name>.log` or to our own.
+
+        It may listen at an address, and inherit open descriptors.
+        """
         log = self._log_dir / f"{name}.log" if self._log_dir else None
-        part = PartProcess(name, command, environment, log, address)
+        part = PartProcess(name, command, environment, log, address, inherited)
         with _holding_signals():  # until the part is among those that `stop` ends
             part.spawn()
             self._parts.append(part)

@@ -6,12 +6,13 @@ import asyncio
 import fcntl
 import os
 import socket
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
-from typing import Final
+from typing import IO, Final
 
 from redis import Redis
 from redis.exceptions import RedisError
@@ -25,13 +26,16 @@ from policies.loader import describes_board, load_policies
 from scoregate.edges import START_S, metrics_bind_of, names_of, start_edges, stop_s_of
 from scoregate.embedded import note_address, valkey_folder
 from scoregate.private_files import keep_private
-from scoregate.processes import Supervisor, python
+from scoregate.processes import STOP_S, Supervisor, python
 from scoregate.shared_address import SharedAddress, is_free, sharing
 
 GAME_BOARD: Final = "arcade"
 """The board of the game at /arcade/."""
 SOCKET_PATH_LIMIT: Final = 100
 """Longest path of a Unix socket: there is room for 107 bytes on Linux and 103 on macOS (sun_path)."""
+ENDING_S: Final = STOP_S
+"""The time for which `up` waits for the Valkey of an earlier one that was killed."""
+_LOOK_S: Final = 0.05
 _NO_VARIABLES: Final[Mapping[str, str]] = {}
 
 
@@ -106,9 +110,9 @@ def running_stack(
     keep_private(data_dir)
     log_dir = data_dir / "logs" if settings.log_to == "files" else None
     supervisor = Supervisor(log_dir, stop_s_of(settings))
-    with _locking(data_dir), sharing(settings.bind, counts.edges) as address:
+    with _locking(data_dir), sharing(settings.bind, counts.edges) as address, ExitStack() as held:
         try:
-            redis_url = _redis(settings, data_dir, supervisor)
+            redis_url = _redis(settings, data_dir, supervisor, held)
             settings = settings.model_copy(
                 update={"data_dir": data_dir, "redis_url": redis_url, "bind": address.bind}
             )
@@ -147,19 +151,23 @@ def _start_parts(
         place += 1
 
 
-def _redis(settings: Settings, data_dir: Path, supervisor: Supervisor) -> str:
-    """Return the configured Redis, or start a Valkey that keeps an append-only file in the data directory."""
+def _redis(settings: Settings, data_dir: Path, supervisor: Supervisor, held: ExitStack) -> str:
+    """Return the configured Redis, or start a Valkey that keeps an append-only file in the data directory.
+
+    `held` then holds its lock. Raises PartFailed or SettingsError.
+    """
     if "redis_url" in settings.model_fields_set:
         return settings.redis_url
     folder = valkey_folder(data_dir)
     folder.mkdir(mode=0o700, exist_ok=True)
+    lock = held.enter_context(_locking_valkey(folder))
     url, arguments = _endpoint(folder)
     command = [
         *(_valkey_binary(), "--dir", str(folder), "--daemonize", "no", "--save", ""),
         *("--appendonly", "yes", "--appendfsync", "everysec", "--maxmemory-policy", "noeviction"),
         *arguments,
     ]
-    supervisor.start("valkey", command, os.environ)
+    supervisor.start("valkey", command, os.environ, inherited=[lock])
     client = Redis.from_url(url)
     supervisor.await_ready(lambda: _answers(client), START_S, "Valkey to answer")
     client.close()
@@ -203,8 +211,33 @@ def free_bind(bind: str) -> str:
 def _locking(data_dir: Path) -> Iterator[None]:
     """Hold the lock of the data directory. Raises SettingsError if another process holds it."""
     with (data_dir / "lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise SettingsError(f"{data_dir} is in use by another scoregate") from None
+        if not _is_ours(file):
+            raise SettingsError(f"{data_dir} is in use by another scoregate")
         yield
+
+
+@contextmanager
+def _locking_valkey(folder: Path) -> Iterator[int]:
+    """Hold the lock of the embedded Valkey, and yield the descriptor by which it will hold it too.
+
+    If an earlier `up` was killed, its Valkey may still be ending: it would write to the files of the next
+    one, and take away its socket. Raises SettingsError if it does not end.
+    """
+    deadline = time.monotonic() + ENDING_S
+    with (folder / "lock").open("w") as file:
+        while not _is_ours(file):
+            if time.monotonic() > deadline:
+                raise SettingsError(
+                    f"{folder}: the Valkey of an earlier scoregate has not ended in {ENDING_S:g} s; end it"
+                )
+            time.sleep(_LOOK_S)
+        yield file.fileno()
+
+
+def _is_ours(file: IO[str]) -> bool:
+    """Lock a file, unless another process has locked it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

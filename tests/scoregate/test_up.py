@@ -13,9 +13,10 @@ import socket
 import subprocess
 import sys
 import termios
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from redis import Redis
 from scoregate_client import ScoregateClient, ScoregateError, ServerClient
 
 from gateway.deployment.policies_folder import noted_policies_folder
@@ -343,6 +345,47 @@ def test_a_port_that_is_taken_leaves_no_folder_and_says_how_to_take_another(tmp_
     assert 2 == call.returncode
     assert f"cannot listen on {bind}: Address already in use; give another with --bind" in call.stderr
     assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a Valkey outlives its supervisor")
+def test_a_valkey_of_one_that_was_killed_ends_before_the_next_begins(tmp_path: Path):
+    """Else it takes the socket of the next one with it, and both write to the same files."""
+    write_policies(tmp_path / "policies", arcade_policy())
+    variables = {"SCOREGATE_POLICIES_DIR": str(tmp_path / "policies")}
+    said = tmp_path / "data" / "logs" / "valkey.log"
+    with up(tmp_path, 0, **variables) as first:
+        [valkey] = re.findall(r"pid=(\d+), just started", said.read_text())
+        os.kill(int(valkey), signal.SIGSTOP)  # as one that waits for its disk
+        os.kill(first.pid, signal.SIGKILL)
+    letting_go = threading.Thread(target=once_waited_for, args=(tmp_path / "data", said, int(valkey)))
+    letting_go.start()
+    with up(tmp_path, 0, **variables):
+        letting_go.join()
+        order = re.findall("just started|bye bye", said.read_text())
+        assert ["just started", "bye bye", "just started"] == order
+        address = (tmp_path / "data" / "valkey" / "address").read_text().strip()
+        with Redis.from_url(address) as redis:
+            assert redis.ping()
+
+
+def once_waited_for(data: Path, said: Path, valkey: int) -> None:
+    """Let a Valkey go on, once another process looks at its lock, or has started one beside it."""
+    lock, deadline = (data / "valkey" / "lock").resolve(), time.monotonic() + 60
+    while time.monotonic() < deadline and said.read_text().count("just started") < 2:
+        if any(pid != valkey for pid in holders(lock)):
+            break
+        time.sleep(0.01)
+    os.kill(valkey, signal.SIGCONT)
+
+
+def holders(path: Path) -> list[int]:
+    """The processes that have a file open."""
+    found = []
+    for descriptors in Path("/proc").glob("[0-9]*/fd"):
+        with suppress(OSError):
+            if any(each.readlink() == path for each in descriptors.iterdir()):
+                found.append(int(descriptors.parent.name))
+    return found
 
 
 def test_a_policy_that_is_wrong_leaves_no_folder_and_starts_no_part(tmp_path: Path):
