@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from gateway.runtime.reload import is_terminal_gone
 from gateway.runtime.settings import Settings
-from scoregate.processes import STOP_S, Supervisor, python
+from scoregate.processes import STOP_S, Supervisor, obeying_signals, python
 from scoregate.shared_address import SharedAddress, sharing
 
 START_S: Final = 60.0
@@ -27,7 +23,7 @@ def run_edges(settings: Settings, count: int) -> None:
     Raises PartFailed or SettingsError.
     """
     supervisor = Supervisor(None, stop_s_of(settings))
-    with sharing(settings.bind, count) as address, _obeying_signals(supervisor):
+    with sharing(settings.bind, count) as address, obeying_signals(supervisor):
         try:
             start_edges(supervisor, settings, address, count, os.environ)
             supervisor.keep_up()
@@ -67,32 +63,3 @@ def metrics_bind_of(settings: Settings, place: int) -> dict[str, str]:
 def stop_s_of(settings: Settings) -> float:
     """Return how long a part may take to end."""
     return max(STOP_S, settings.shutdown_pause_s + settings.shutdown_grace_s + SPARE_S)
-
-
-@contextmanager
-def _obeying_signals(supervisor: Supervisor) -> Iterator[None]:
-    """End the block on SIGTERM or SIGINT, a second one of which skips the pause; reload on SIGHUP."""
-    is_ending = False
-
-    def end(*_: object) -> None:
-        nonlocal is_ending
-        if is_ending:
-            supervisor.hurry()
-        else:
-            is_ending = True
-            sys.exit(0)
-
-    def hang_up(*_: object) -> None:
-        if is_terminal_gone():
-            end()
-        else:
-            supervisor.hang_up()
-
-    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
-    before[signal.SIGHUP] = signal.signal(signal.SIGHUP, hang_up)
-    try:
-        with suppress(SystemExit):
-            yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

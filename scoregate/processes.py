@@ -18,6 +18,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
+from gateway.runtime.reload import is_terminal_gone
 from policies.errors import ScoregateError
 from scoregate.shared_address import SharedAddress, are_listening
 
@@ -109,6 +110,7 @@ class Supervisor:
         self._log_dir = log_dir
         self._stop_s = stop_s
         self._parts: list[PartProcess] = []
+        self.is_ending = False
         if log_dir:
             log_dir.mkdir(parents=True, exist_ok=True)
 
@@ -127,7 +129,7 @@ class Supervisor:
         """
         log = self._log_dir / f"{name}.log" if self._log_dir else None
         part = PartProcess(name, command, environment, log, address, inherited)
-        with _holding_signals():  # until the part is among those that `stop` ends
+        with holding_signals():  # until the part is among those that `stop` ends
             part.spawn()
             self._parts.append(part)
 
@@ -151,12 +153,15 @@ class Supervisor:
             time.sleep(0.02)
 
     def keep_up(self) -> None:
-        """Start parts again when they end, for ever."""
+        """Start parts again when they end, until a signal ends this process."""
         while True:
             self._await_end(RESTART_PAUSE_S)
+            if self.is_ending:  # the handler has raised where that was swallowed, as in a fork
+                sys.exit(0)
             self.rotate_logs()
             for name in self.revive(RESTART_PAUSE_S):
-                print(f"{name} had ended; it was started again", flush=True)  # noqa: T201
+                with suppress(OSError):  # whoever read what we say may be gone
+                    os.write(1, f"{name} had ended; it was started again\n".encode())
 
     def revive(self, pause_s: float = 0.0) -> list[str]:
         """Start dead parts again, crashed ones `pause_s` after their end, and return their names."""
@@ -166,7 +171,7 @@ class Supervisor:
         dead = [part for part in self._parts if part.ended_s is not None]
         due = [part for part in dead if part.restart_at_s(pause_s) <= now_s]
         for part in due:
-            with _holding_signals():
+            with holding_signals():
                 part.spawn()
         return [part.name for part in due]
 
@@ -261,7 +266,39 @@ def _spawn(
 
 
 @contextmanager
-def _holding_signals() -> Iterator[None]:
+def obeying_signals(supervisor: Supervisor) -> Iterator[None]:
+    """Exit on SIGTERM or SIGINT, a second one of which skips the parts' pause; reload on SIGHUP."""
+
+    def end(*_: object) -> None:
+        if supervisor.is_ending:
+            supervisor.hurry()
+        else:
+            supervisor.is_ending = True
+            sys.exit(0)
+
+    def hang_up(*_: object) -> None:
+        if is_terminal_gone():
+            end()
+        else:
+            supervisor.hang_up()
+
+    handlers: dict[int, Callable[..., None]] = {
+        signal.SIGTERM: end,
+        signal.SIGINT: end,
+        signal.SIGHUP: hang_up,
+    }
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        del handlers[signal.SIGINT]  # a shell has what a script starts with `&` ignore Ctrl-C
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
+@contextmanager
+def holding_signals() -> Iterator[None]:
     """Hold signals until the end of the block.
 
     The hooks of a fork swallow what a handler raises. A handler that raised before the new process is kept

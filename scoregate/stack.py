@@ -7,8 +7,8 @@ import fcntl
 import os
 import socket
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
@@ -85,10 +85,6 @@ class Stack:
             return str(error)
         return None
 
-    def reload(self) -> None:
-        """Have every part read its policies again."""
-        self._supervisor.hang_up()
-
     def keep_up(self) -> None:
         """Restart dead parts, for ever."""
         self._supervisor.keep_up()
@@ -96,9 +92,15 @@ class Stack:
 
 @contextmanager
 def running_stack(
-    settings: Settings, counts: PartCounts = _ONE_OF_EACH, variables: Mapping[str, str] = _NO_VARIABLES
+    settings: Settings,
+    counts: PartCounts = _ONE_OF_EACH,
+    variables: Mapping[str, str] = _NO_VARIABLES,
+    *,
+    obeying: Callable[[Supervisor], AbstractContextManager[None]] = lambda _: nullcontext(),
 ) -> Iterator[Stack]:
     """Run all parts while the block runs, with `variables` in their environment.
+
+    `obeying` lets signals control the supervisor from before the first part starts until the last has ended.
 
     Raises PartFailed, SettingsError or PolicyError.
     """
@@ -110,7 +112,12 @@ def running_stack(
     keep_private(data_dir)
     log_dir = data_dir / "logs" if settings.log_to == "files" else None
     supervisor = Supervisor(log_dir, stop_s_of(settings))
-    with _locking(data_dir), sharing(settings.bind, counts.edges) as address, ExitStack() as held:
+    with (
+        obeying(supervisor),
+        _locking(data_dir),
+        sharing(settings.bind, counts.edges) as address,
+        ExitStack() as held,
+    ):
         try:
             redis_url = _redis(settings, data_dir, supervisor, held)
             settings = settings.model_copy(

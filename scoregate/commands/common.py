@@ -200,8 +200,11 @@ def print_first_admin(screen: Console, settings: Settings, label: str) -> None:
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
+    from scoregate.processes import holding_signals
+
     # In a process of its own, since `up` runs for months and has no other use for what this loads.
-    with ProcessPoolExecutor(1, get_context("fork")) as pool:
+    # What a handler raises in a fork is swallowed.
+    with holding_signals(), ProcessPoolExecutor(1, get_context("fork")) as pool:
         address = pool.submit(_first_admin, settings).result()
     if address:
         print_line(screen, f"{label}{address} (once, within 72 hours)")

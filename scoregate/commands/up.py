@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import sys
-from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -20,13 +17,13 @@ def up(
     workers: Annotated[int, typer.Option(min=1, max=64, help="Workers.")] = 1,
 ) -> None:
     """Start everything on this machine, with nothing configured."""
-    from gateway.runtime.reload import is_terminal_gone
     from scoregate.deployment_settings import as_last_run
+    from scoregate.processes import obeying_signals
     from scoregate.stack import PartCounts, running_stack
 
     settings = as_last_run(settings_of(data_dir, bind))
-    with running_stack(settings, PartCounts(edges, stewards, workers)) as stack:
-        signal.signal(signal.SIGHUP, lambda *_: sys.exit(0) if is_terminal_gone() else stack.reload())
+    counts = PartCounts(edges, stewards, workers)
+    with running_stack(settings, counts, obeying=obeying_signals) as stack:
         screen = console()
         screen.print(f"Scoregate {own_version()} is up; its data is in {stack.settings.data_dir}")
         if stack.has_game:
@@ -38,6 +35,4 @@ def up(
         if fault := stack.index_fault:
             screen.print(f"Degraded: {fault}")
         screen.print("Ctrl-C ends it.")
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-        with suppress(KeyboardInterrupt):
-            stack.keep_up()
+        stack.keep_up()

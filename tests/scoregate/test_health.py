@@ -84,12 +84,11 @@ def test_up_says_that_the_configured_redis_does_not_answer(tmp_path: Path, monke
         settings = Settings(data_dir=tmp_path, redis_url=f"redis://127.0.0.1:{port}/0")
 
         @contextmanager
-        def running(*_: object) -> Iterator[Stack]:
+        def running(*_: object, **__: object) -> Iterator[Stack]:
             yield Stack(settings, Supervisor(None))
 
         monkeypatch.setattr(stack, "running_stack", running)
         monkeypatch.setattr(Stack, "keep_up", lambda _: None)
-        monkeypatch.setattr("signal.signal", lambda *_: None)
         told = CliRunner().invoke(app, ["up"])
     assert "is up" in told.stdout
     [degraded] = [line for line in told.stdout.splitlines() if line.startswith("Degraded: ")]

@@ -13,7 +13,7 @@ import pytest
 from gateway.runtime.settings import Settings
 from scoregate import edges
 from scoregate.parts import Signals
-from scoregate.processes import STOP_S, PartFailed, Supervisor
+from scoregate.processes import STOP_S, PartFailed, Supervisor, obeying_signals
 from scoregate.shared_address import sharing
 
 SLEEPING = [sys.executable, "-c", "import time; time.sleep(600)"]
@@ -67,6 +67,29 @@ def test_a_part_that_is_revived_as_the_end_comes_is_ended_too(supervisor: Superv
     assert part.process is not first
     supervisor.stop()
     assert part.process.returncode is not None
+
+
+def test_a_supervisor_ends_though_what_a_handler_raised_was_swallowed(tmp_path: Path):
+    """As in a hook of a fork: it looks itself whether it was told to end, and a second signal only hurries."""
+    told = Supervisor(tmp_path)
+    with obeying_signals(told):
+        with pytest.raises(SystemExit):
+            signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+        with pytest.raises(SystemExit) as ended:
+            told.keep_up()
+    assert 0 == ended.value.code
+
+
+def test_a_supervisor_that_was_started_in_the_background_ignores_ctrl_c(tmp_path: Path):
+    """As its shell has it, and after it as before."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with obeying_signals(Supervisor(tmp_path)):
+            signal.raise_signal(signal.SIGINT)
+        assert signal.SIG_IGN == signal.getsignal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_reload_does_not_end_a_part_that_has_no_handler_yet(tmp_path: Path):

@@ -15,11 +15,11 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
@@ -73,18 +73,24 @@ def up(folder: Path, port: int, *more: str, **environment: str) -> Iterator[Up]:
         with os.fdopen(writing, "wb") as its, (folder / "errors").open("ab") as errors:
             process = preloaded.start(words, os.environ | environment, its, errors, before=FORK_PARTS)
         try:
-            assert "is up" in output.readline(), (folder / "errors").read_text()
-            chosen = next(
-                re.search(r"http://localhost:(\d+)/docs", line)
-                for line in iter(output.readline, "")
-                if "/docs" in line
-            )
+            said = "".join(until(output, "Ctrl-C"))
+            assert "is up" in said, (folder / "errors").read_text()
+            chosen = re.search(r"http://localhost:(\d+)/docs", said)
             assert chosen is not None
             assert port in {0, int(chosen[1])}
+            output.close()  # nobody reads what it says from now on
             yield Up(f"http://127.0.0.1:{chosen[1]}", process.pid, folder)
         finally:
             process.send_signal(signal.SIGINT)
             process.wait(30)
+
+
+def until(output: Iterable[str], word: str) -> Iterator[str]:
+    """The lines up to the one that has this word, or all of them."""
+    for line in output:
+        yield line
+        if word in line:
+            return
 
 
 PARTS = ("edge", "steward", "worker")
@@ -345,6 +351,30 @@ def test_a_port_that_is_taken_leaves_no_folder_and_says_how_to_take_another(tmp_
     assert 2 == call.returncode
     assert f"cannot listen on {bind}: Address already in use; give another with --bind" in call.stderr
     assert not (tmp_path / "data").exists()
+
+
+HURRIED: Final = f"""{FORK_PARTS}
+import os, signal
+from concurrent import futures
+class Pool(futures.ProcessPoolExecutor):
+    def __init__(self, *how):
+        os.register_at_fork(before=lambda: signal.raise_signal(signal.{{name}}))
+        super().__init__(*how)
+futures.ProcessPoolExecutor = Pool
+"""
+"""Has a signal come in the fork in which the first admin is looked for."""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_it_ends_in_order_that_is_told_to_in_the_middle_of_its_start(tmp_path: Path, name: str):
+    """Python swallows what the handler of a signal raises within a fork."""
+    write_policies(tmp_path / "policies", arcade_policy())
+    words = ("up", "--data-dir", str(tmp_path / "data"), "--bind", "127.0.0.1:0")
+    variables = os.environ | {"SCOREGATE_POLICIES_DIR": str(tmp_path / "policies")}
+    told = preloaded.finished(words, variables, before=HURRIED.format(name=name))
+    assert (0, "") == (told.returncode, told.stderr)
+    assert "is up" in told.stdout
+    assert [] == list((tmp_path / "data" / "run").iterdir())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a Valkey outlives its supervisor")
