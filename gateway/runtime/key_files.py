@@ -7,6 +7,7 @@ import binascii
 import os
 import secrets
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -44,15 +45,15 @@ def decode_key(text: str, where: str, what: str) -> bytes:
 
 
 def _create(path: Path) -> None:
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode() + "\n")
-        file.flush()
-        os.fsync(file.fileno())
+    # The first processes of two containers over one volume have the same number.
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        os.link(draft, path)  # atomic, and never replaces a key that another process has just made
-    except FileExistsError:
-        pass
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode() + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileExistsError):
+            os.link(draft, path)  # atomic, and never replaces a key that another process has just made
     finally:
         draft.unlink()

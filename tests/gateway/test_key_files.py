@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import base64
+import errno
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -36,6 +40,38 @@ def test_of_two_that_make_a_key_at_once_both_have_that_of_the_first(
     make_key(path, WHAT)
     monkeypatch.undo()
     assert (key, [path]) == (read_key(path, WHAT), list(tmp_path.iterdir()))
+
+
+def test_two_processes_of_one_number_that_make_a_key_at_once_have_one_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """As the first ones of two containers over one volume are. Neither writes into the draft of the other."""
+    path, both_wrote, link = tmp_path / "own.key", Barrier(2), os.link
+
+    def link_once_both_wrote(draft: Path, path: Path) -> None:
+        both_wrote.wait(60)
+        link(draft, path)
+
+    def made() -> bytes:
+        make_key(path, WHAT)
+        return read_key(path, WHAT)
+
+    monkeypatch.setattr(os, "link", link_once_both_wrote)
+    with ThreadPoolExecutor(2) as pool:
+        first, second = (each.result() for each in [pool.submit(made), pool.submit(made)])
+    assert (first, [path]) == (second, list(tmp_path.iterdir()))
+
+
+def test_a_key_that_finds_no_room_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Else each start on a full disk would leave a file more."""
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(SettingsError, match=r"cannot be made: .*No space left"):
+        make_key(tmp_path / "own.key", WHAT)
+    assert [] == list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602, 0o610, 0o601])
