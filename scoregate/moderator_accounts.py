@@ -110,9 +110,7 @@ async def issue_token(
     """
     new = _checked(name, scopes or [EVERYWHERE], role, ())
     async with open_ledger(settings) as ledger:
-        account = await ledger.read(accounts.account_of(name))
-        if account is None:
-            account = await ledger.write(accounts.add_account(name, new.grants, _act()))
+        account = await ledger.write(accounts.known_or_new(name, new.grants, _act()))
         for scope in scopes:
             if not moderator_of_account(account).reaches(scope):
                 raise AccountConflict(f"{name} has no role on {scope}")

@@ -103,6 +103,14 @@ def test_a_token_makes_an_account_and_never_widens_one(folder: Path):
     assert "disabled" in scoregate(folder, "token", "moderator", "mara").stderr
 
 
+async def test_tokens_for_a_name_that_nobody_has_may_be_printed_at_once(folder: Path):
+    """Whoever comes first adds the account, and the others find it."""
+    issued = [
+        issue_token(Settings(data_dir=folder), "mara", [], ModeratorRole.VIEWER, hours=1) for _ in range(8)
+    ]
+    assert 8 == len(set(await asyncio.gather(*issued)))
+
+
 async def test_a_token_lasts_as_long_as_was_said_and_reaches_no_further_than_its_owner(folder: Path):
     """For hours, on some of the owner's boards; a board on which the owner has no role is refused by its name."""
     settings, role = Settings(data_dir=folder), ModeratorRole.MODERATOR

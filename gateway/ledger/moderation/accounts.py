@@ -141,6 +141,18 @@ def add_account(
     return work
 
 
+def known_or_new(name: str, grants: Mapping[str, str], act: Act) -> Operation[Account]:
+    """Return the account of this name; add it with these grants if there is none.
+
+    Raises AccountConflict if there are too many.
+    """
+
+    async def work(tx: Transaction) -> Account:
+        return await load_account(tx, name) or await add_account(name, grants, act)(tx)
+
+    return work
+
+
 def change_account(
     name: str,
     act: Act,
