@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import queue
 import re
 import secrets
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from functools import partial
@@ -149,20 +149,31 @@ class Presence:
 def present_on_a_thread(
     settings: Settings, kind: PartKind, boards: Callable[[], Mapping[str, Board | Family]]
 ) -> Iterator[None]:
-    """Report a part from a thread while the block runs, since a worker's main thread is busy."""
-    begun: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
+    """Report a part from a thread while the block runs, since a worker's main thread is busy.
+
+    Raises OSError if the thread cannot begin, as without descriptors.
+    """
+    begun: Future[Callable[[], object]] = Future()
 
     async def keep() -> None:
         client = connect(settings.redis_url, timeout_ms=settings.redis_timeout_ms)
         keeping = asyncio.ensure_future(Presence(client, kind, boards).keep())
-        begun.put(partial(asyncio.get_running_loop().call_soon_threadsafe, keeping.cancel))
+        begun.set_result(partial(asyncio.get_running_loop().call_soon_threadsafe, keeping.cancel))
         with suppress(asyncio.CancelledError):
             await keeping
         await client.aclose()
 
-    thread = threading.Thread(target=lambda: asyncio.run(keep()), name="presence", daemon=True)
+    def run() -> None:
+        try:
+            asyncio.run(keep())
+        except OSError as error:
+            if begun.done():
+                raise
+            begun.set_exception(error)
+
+    thread = threading.Thread(target=run, name="presence", daemon=True)
     thread.start()
-    end = begun.get()
+    end = begun.result()
     try:
         yield
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sqlite3
 from contextlib import closing
@@ -12,7 +13,7 @@ from redis import Redis
 
 from gateway.deployment.run_files import running_parts
 from tests.replay.games import broken, store
-from tests.support import boards
+from tests.support import boards, preloaded
 from tests.support.deployment import client_of, deployed, ended, eventually
 from tests.support.valkey import running_valkey
 
@@ -64,6 +65,22 @@ async def test_F22_a_part_that_is_told_to_end_while_it_starts_ends_in_order(part
         assert 0 == await ended(process)
         assert [] == list((house.ledger.parent / "run").iterdir())
         assert [] == list(house.ledger.parent.glob("*-wal"))
+
+
+NO_DESCRIPTORS = """
+from gateway.deployment import presence
+def connect(*_, **__):
+    raise OSError(24, "Too many open files")
+presence.connect = connect
+"""
+
+
+def test_a_worker_that_cannot_report_itself_ends_and_says_why(tmp_path: Path):
+    """A limit on open files leaves none for the thread that reports it: nobody waits for that thread."""
+    with running_valkey() as valkey, deployed(tmp_path, valkey) as house:
+        variables = {f"SCOREGATE_{name.upper()}": value for name, value in house.settings.items()}
+        told = preloaded.finished(["worker"], os.environ | variables, before=NO_DESCRIPTORS)
+    assert (2, "Too many open files\n") == (told.returncode, told.stderr)
 
 
 async def test_F22_a_worker_ends_within_its_grace_in_a_run_that_does_not(tmp_path: Path):
