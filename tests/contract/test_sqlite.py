@@ -108,6 +108,22 @@ async def append_all(ledger, news):
     return await asyncio.gather(*(ledger.append(new) for new in news), return_exceptions=True)
 
 
+async def test_I18_nothing_is_acknowledged_into_a_file_that_is_not_there_any_more(path: Path):
+    """SQLite goes on in a file that was moved or deleted; once that is back, so is the ledger."""
+    elsewhere = path.with_name("elsewhere")
+    async with opened(path) as ledger:
+        await ledger.append(new_submission("before"))
+        await asyncio.to_thread(path.rename, elsewhere)
+        with pytest.raises(LedgerUnavailable, match="moved, deleted or replaced"):
+            await ledger.append(new_submission("meanwhile"))
+        await asyncio.to_thread(path.touch)  # as another part that starts would make one
+        with pytest.raises(LedgerUnavailable, match="moved, deleted or replaced"):
+            await ledger.append(new_submission("beside"))
+        await asyncio.to_thread(elsewhere.replace, path)
+        await ledger.append(new_submission("after"))
+    assert [("after",), ("before",)] == sorted(rows(path, "SELECT submission_id FROM submissions"))
+
+
 @pytest.mark.parametrize("lock", ["EXCLUSIVE", "IMMEDIATE"])
 async def test_who_starts_waits_for_another_who_creates_the_ledger(path: Path, lock: str):
     """On a busy machine that takes longer than any write may. SQLite itself waits for the first lock alone."""

@@ -150,15 +150,31 @@ class SqliteLedger(GroupedWrites):
     def _write_groups(self, connection: sqlite3.Connection, loop: asyncio.AbstractEventLoop) -> None:
         is_last, writer = False, SqliteWriter(connection, self._busy_timeout_s)
         log = WriteAheadLog(connection, self._path)
+        opened = _file_at(self._path)
         with closing(connection):
             while not is_last:
                 group, is_last = self._group_from(self._queue.get())
                 wanted, outcomes = in_time(group)
-                if wanted:
+                if wanted and _file_at(self._path) != opened:
+                    gone = LedgerUnavailable(f"{self._path}: the file was moved, deleted or replaced")
+                    outcomes += [(write, None, gone) for write in wanted]
+                elif wanted:
                     outcomes += drive(commit_group(writer, wanted))
                 with suppress(RuntimeError):  # the loop is closed: nobody waits for the answers any more
                     loop.call_soon_threadsafe(tell, outcomes)
                 log.shorten()
+
+
+def _file_at(path: Path) -> tuple[int, int] | None:
+    """Return which file is at a path, None if there is none.
+
+    A connection keeps a file that was deleted, and SQLite commits to it until the process ends.
+    """
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def version_at(path: Path) -> str | None:
