@@ -9,6 +9,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -40,6 +41,7 @@ from tests.clients.test_python_client import NOW, RUN_DOCUMENT, SUBMISSION_DOCUM
 from tests.support.thorough import examples
 
 Answered = HttpAnswer | Exception
+FAMILIES = "https://scores.example/v1/families"
 
 
 class Scripted:
@@ -92,6 +94,11 @@ def a_client(*script: Answered, **options: Any) -> tuple[SyncScoregateClient, Sc
     world = Scripted(*script)
     steady = {"transport": world, "runner": world, "clock": lambda: world.now_s, "jitter": lambda: 1.0}
     return SyncScoregateClient("https://scores.example", token="t", **(steady | options)), world
+
+
+def a_moderator(*script: Answered) -> tuple[SyncModeratorClient, Scripted]:
+    world = Scripted(*script)
+    return SyncModeratorClient("https://scores.example", "t", transport=world, runner=world), world
 
 
 def submit(client: SyncScoregateClient) -> str:
@@ -163,6 +170,69 @@ def test_only_what_did_nothing_is_repeated_where_a_second_would_be_created() -> 
         with pytest.raises(ScoregateError):
             client.open_run("arcade", "arcade-1")
         assert 1 == len(world.sent)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda client: client.next_case(board="arcade"),
+        lambda client: client.add_person("mara", {"*": "moderator"}),
+    ],
+    ids=["a case", "an invitation"],
+)
+def test_what_a_moderator_would_get_twice_is_asked_for_once(
+    act: Callable[[SyncModeratorClient], object],
+) -> None:
+    """A second case claimed, or an invitation that nobody has seen; what is safe to repeat is repeated."""
+    client, world = a_moderator(Unanswered("lost"))
+    with pytest.raises(ScoregateError):
+        act(client)
+    assert 1 == len(world.sent)
+    client, world = a_moderator(Unanswered("lost"), told(200, {"views": []}))
+    assert ((), 2) == (client.remove_view("mine"), len(world.sent))
+
+
+def test_times_of_moderators_are_sent_as_the_gateway_reads_them() -> None:
+    """Those of bans, and of the submissions of a batch."""
+    until, text = datetime(2026, 12, 1, tzinfo=UTC), "2026-12-01T00:00:00+00:00"
+    client, world = a_moderator(told(403), told(403))
+    with pytest.raises(ScoregateError):
+        client.ban("p_1", "op-1", "cheating", until=until)
+    with pytest.raises(ScoregateError):
+        client.preview_batch("op-2", "revoke", "cheating", {"board": "arcade", "received_since": until})
+    ban, batch = (json.loads(each.body or b"") for each in world.sent)
+    assert (text, {"board": "arcade", "received_since": text}) == (ban["until"], batch["selection"])
+
+
+def test_only_a_change_of_the_queue_is_one() -> None:
+    """Another event, which a later gateway may send, is nothing to look for."""
+    events = b"event: queue\ndata: {}\n\nevent: later\ndata: {}\n\nevent: queue\ndata: {}\n\n"
+    client, _ = a_moderator(HttpAnswer(200, {"content-type": "text/event-stream"}, events), told(403))
+    changes = client.watch_queue()
+    assert [None, None] == [next(changes), next(changes)]
+    with pytest.raises(ScoregateError):
+        next(changes)
+
+
+def test_families_are_read_to_the_last_page_and_standings_as_who_looks() -> None:
+    """A page may be empty and have a next one; a banned player may be shown standings of their own."""
+    client, world = a_client(
+        told(200, {"families": [], "next": "c"}), told(200, {"families": [], "next": None}), told(403)
+    )
+    assert () == client.families()
+    with pytest.raises(ScoregateError):
+        client.standings("track", "p_1")
+    assert ["", "?cursor=c"] == [each.url.removeprefix(FAMILIES) for each in world.sent[:2]]
+    assert "Bearer t" == world.sent[2].headers["Authorization"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"), [({"attempts": 0}, "At least one attempt"), ({"session": object()}, "an event loop")]
+)
+def test_options_that_cannot_be_are_refused_when_a_client_is_made(options: Any, said: str) -> None:
+    """And not by the first request, which a game makes when somebody has played."""
+    with pytest.raises(ValueError, match=said):
+        SyncScoregateClient("https://scores.example", **options)
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
