@@ -64,6 +64,15 @@ async def test_F24_a_trigger_that_is_gone_is_missed(store: Store):
             async with open_in(store):
                 pass
         await store.sql("ALTER TABLE seals ENABLE TRIGGER seals_no_update")
+        await store.sql("ALTER TABLE events_default DISABLE TRIGGER events_no_update")  # in a partition alone
+        with pytest.raises(LedgerUnavailable, match="the trigger events_no_update is missing"):
+            async with open_in(store):
+                pass
+        await store.sql("ALTER TABLE events_default ENABLE REPLICA TRIGGER events_no_update")
+        with pytest.raises(LedgerUnavailable, match="the trigger events_no_update is missing"):
+            async with open_in(store):
+                pass
+        await store.sql("ALTER TABLE events_default ENABLE TRIGGER events_no_update")
     on = " ON events" if isinstance(store, PostgresStore) else ""
     await store.sql(f"DROP TRIGGER events_no_update{on}")
     with pytest.raises(LedgerUnavailable, match="the trigger events_no_update is missing"):
