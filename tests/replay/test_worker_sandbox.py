@@ -50,12 +50,13 @@ def boards(tmp_path: Path) -> Path:
 def test_a_worker_that_needs_bubblewrap_does_not_start_without_it(boards: Path, tmp_path: Path):
     """Its message names the setting and the trouble, before anything is opened; nothing of it is left behind."""
     settings = Settings(policies_dir=boards, data_dir=tmp_path / "data", sandbox="bubblewrap")
-    before = signal.getsignal(signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT)}
     try:
         with pytest.raises(SettingsError, match=f"SCOREGATE_SANDBOX: .*{TROUBLE}"):
             run_worker(settings)
     finally:
-        signal.signal(signal.SIGHUP, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     assert [FOLDER] == [path.name for path in (tmp_path / "data").iterdir()]
     assert [] == list((tmp_path / "data" / FOLDER).iterdir())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -209,7 +210,7 @@ async def test_a_signers_base_is_compared_line_by_line(harness: Harness, known: 
 
 async def test_a_run_is_opened_to_sign_with(harness: Harness):
     """By a new player, on the board that the URL names; its key is that of its ticket."""
-    given = await _run_opened(f"{harness.url}/v1/boards/sprint/scores", "b-1")
+    given = await _run_opened(urlsplit(f"{harness.url}/v1/boards/sprint/scores"), "b-1")
     assert harness.edge.tickets.key(given.key_id) == given.key
     assert "sprint" == harness.edge.tickets.read(given.key_id).board
     assert isinstance(harness.edge.tickets, Tickets)
