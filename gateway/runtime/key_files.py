@@ -39,9 +39,12 @@ def read_key(path: Path, what: str) -> bytes:
 def decode_key(text: str, where: str, what: str) -> bytes:
     """Return the key that `text` holds in base64. Raises SettingsError, which does not repeat the text."""
     try:
-        return base64.b64decode(text, validate=True)
+        key = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         raise SettingsError(f"{where}: expected {what} in base64") from None
+    if len(key) < KEY_BYTES:
+        raise SettingsError(f"{where}: {what} must have at least {KEY_BYTES} bytes, it has {len(key)}")
+    return key
 
 
 def _create(path: Path) -> None:

@@ -105,3 +105,14 @@ def test_a_key_that_cannot_be_made_is_named(tmp_path: Path):
     (tmp_path / "data").write_text("")
     with pytest.raises(SettingsError, match=rf"own\.key: {WHAT} cannot be made"):
         make_key(tmp_path / "data" / "own.key", WHAT)
+
+
+@pytest.mark.parametrize("length", [0, KEY_BYTES - 1])
+def test_a_key_that_is_too_short_is_refused_with_its_place(tmp_path: Path, length: int):
+    """As after a loss of power: nobody looks for the file, and its text stays out of the log."""
+    path = tmp_path / "own.key"
+    path.write_bytes(base64.b64encode(bytes(length)))
+    path.chmod(0o600)
+    with pytest.raises(SettingsError) as refused:
+        read_key(path, WHAT)
+    assert f"{path}: {WHAT} must have at least 32 bytes, it has {length}" == str(refused.value)
