@@ -114,8 +114,8 @@ def running_parts(data_dir: Path) -> list[RunningPart]:
     folder = data_dir / FOLDER
     if not folder.is_dir():
         return []
-    parts = (_read(path) for path in sorted(folder.iterdir()) if not path.name.startswith("."))
-    return [part for part in parts if part]
+    files = (path for path in sorted(folder.iterdir()) if not path.name.startswith(".") and path.is_file())
+    return [part for part in map(_read, files) if part]
 
 
 def without_credentials(url: str) -> str:
