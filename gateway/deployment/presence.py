@@ -151,7 +151,7 @@ def present_on_a_thread(
 ) -> Iterator[None]:
     """Report a part from a thread while the block runs, since a worker's main thread is busy.
 
-    Raises OSError if the thread cannot begin, as without descriptors.
+    Raises what keeps the thread from beginning, such as an OSError without descriptors.
     """
     begun: Future[Callable[[], object]] = Future()
 
@@ -166,10 +166,10 @@ def present_on_a_thread(
     def run() -> None:
         try:
             asyncio.run(keep())
-        except OSError as error:
+        except Exception as error:
             if begun.done():
                 raise
-            begun.set_exception(error)
+            begun.set_exception(error)  # whatever it is: somebody waits
 
     thread = threading.Thread(target=run, name="presence", daemon=True)
     thread.start()

@@ -35,6 +35,7 @@ from gateway.steward.looks import LOOK_MS, REST_MS, Looks
 from gateway.steward.outbox_duties import OutboxDuties
 from gateway.steward.pauses import (
     ADDRESSES_S,
+    AGAIN_S,
     ANCHOR_S,
     ARCHIVE_S,
     AUDIT_S,
@@ -390,7 +391,7 @@ class Steward:
         looks = Looks(self._version, longest_ms=rest_ms, clock=self._clock, next_due=next_due)
         step = partial(looks.at, duty) if rest_ms else duty
         while True:
-            done = 0
+            done, again_s = 0, pause_s
             try:
                 with self.leases.working(lease) if lease else nullcontext(enter_result=True) as is_ours:
                     done = await step() if is_ours else 0
@@ -400,11 +401,12 @@ class Steward:
                 pass  # it is noted, and another steward does this duty now
             except Exception as error:  # noqa: BLE001 - no failure may end a duty
                 self.failures.note(duty.__name__, "", error)
+                again_s = min(pause_s, AGAIN_S)
                 unexpected += not isinstance(error, ScoregateError)
             if done:
                 busy_until_s = time.monotonic() + busy_s
             is_busy = time.monotonic() < busy_until_s
-            usual_s = SOON_S if is_busy else POLL_S if done else pause_s
+            usual_s = SOON_S if is_busy else POLL_S if done else again_s
             await self.leases.pause(max(usual_s, back_off_s(unexpected)))
 
 

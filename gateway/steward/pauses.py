@@ -29,6 +29,9 @@ ARCHIVE_S: Final = 5.0
 EXACT_RANKS_S: Final = 1.0
 """Seconds between looks for heads that lost too many entries, and for sketches that are too old."""
 
+AGAIN_S: Final = 5.0
+"""Most seconds until a duty that failed is tried again: what it needs may have been away for a moment."""
+
 BANS_S: Final = 0.1
 """Seconds between looks for bans whose time is over, or whose submissions have still to follow."""
 

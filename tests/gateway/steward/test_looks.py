@@ -17,7 +17,8 @@ from gateway.ledger.transaction import Query
 from gateway.runtime.lanes import ALL_LANES
 from gateway.steward import duties, fencing
 from gateway.steward.looks import LOOK_MS, REST_MS, Looks
-from gateway.steward.pauses import BUSY_S, POLL_S, SOON_S
+from gateway.steward.pauses import AGAIN_S, BUSY_S, POLL_S, SOON_S
+from policies.errors import IndexUnavailable
 from tests.support.clock import ShiftedClock
 from tests.support.deployment import eventually
 from tests.support.duty import Duty
@@ -243,6 +244,30 @@ async def test_a_duty_that_found_something_looks_more_often_for_a_while(
         [7.0, POLL_S, 7.0, 7.0, 7.0, POLL_S, 7.0],
     )
     assert soon + usual == pauses
+
+
+async def test_a_duty_that_failed_is_soon_tried_again(duty: Duty, monkeypatch: pytest.MonkeyPatch):
+    """Redis was away for a moment: readiness does not say so for a minute. A hurried duty keeps its own pause."""
+    pauses: list[float] = []
+    found: list[Exception | int] = []
+
+    async def work() -> int:
+        outcome = found.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    async def noted(pause_s: float) -> None:
+        pauses.append(pause_s)
+        if not found:
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr(duty.steward.leases, "pause", noted)
+    for usual_s in (60.0, 1.0):
+        found[:] = [IndexUnavailable("away"), IndexUnavailable("away"), 0]
+        with suppress(asyncio.CancelledError):
+            await duty.steward._for_ever(work, usual_s)
+    assert [AGAIN_S, AGAIN_S, 60.0, 1.0, 1.0, 1.0] == pauses
 
 
 async def test_duties_rest_as_long_as_what_they_wait_for_allows(duty: Duty, monkeypatch: pytest.MonkeyPatch):
