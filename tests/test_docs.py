@@ -346,7 +346,7 @@ def test_examples_can_be_read(page: Path):
     for text in blocks(page, "python"):
         compile(text, name_of(page), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     for text in blocks(page, "yaml"):
-        document = YAML(typ="safe").load(text)
+        document = YAML(typ="safe", pure=True).load(text)
         if "board" in document:
             Policy.model_validate(document)
         elif "family" in document:
@@ -371,7 +371,7 @@ TRUSTED = {"board": "sample", "title": "Sample", "writes": "trusted"}
 def policies_of(page: Path) -> Iterator[dict[str, Any]]:
     """The policies that a page shows; one of which it shows a part is completed."""
     for text in blocks(page, "yaml"):
-        document = YAML(typ="safe").load(text)
+        document = YAML(typ="safe", pure=True).load(text)
         if "board" in document or "family" in document:
             yield document
         elif document.keys() <= Policy.model_fields.keys():

@@ -86,7 +86,7 @@ async def test_I03_what_a_replica_had_not_seen_is_shown_again_after_it_took_over
 ):
     """A killed master takes acknowledged entries along; the ledger has them, and the steward shows them again."""
     master = cluster.master_of(REPLICATED)
-    master.redis.client_kill_filter(_type="replica")  # what comes from now on is in no buffer of it
+    master.redis.execute_command("CLIENT", "KILL", "TYPE", "replica")  # it buffers nothing from now on
     runs = [await world.submitted(player, points) for player, points in (("ada", 8), ("bob", 5))]
     await world.verify(*(run.id for run in runs))
     await world.submitted("cy")

@@ -35,7 +35,7 @@ class Reader:
     def save_policies(self, *headings: str) -> None:
         """Saves each policy below a heading under the name that it gives itself."""
         for text in examples(PAGE, *headings, language="yaml"):
-            document = YAML(typ="safe").load(text)
+            document = YAML(typ="safe", pure=True).load(text)
             name = document.get("family") or document["board"]
             (self.machine.folder / "policies" / f"{name}.yaml").write_text(text)
 
