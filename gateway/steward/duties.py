@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing, nullcontext
 from functools import partial
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from gateway.catalogue.catalogue import Catalogue
 from gateway.deployment.presence import PartKind, Presence
@@ -61,6 +61,7 @@ from gateway.steward.pauses import (
     TARGETS_S,
     TOP_S,
     UPGRADE_S,
+    back_off_s,
 )
 from gateway.steward.player_keeping import PlayerKeeper
 from gateway.steward.recordings.collecting import Collector
@@ -72,9 +73,6 @@ from gateway.steward.target_keeping import TargetKeeper
 from gateway.steward.wanted_boards import BoardOpener
 from policies.errors import LeaseLost, ScoregateError
 from policies.loader import Policies
-
-LONGEST_BACK_OFF_S: Final = 30.0
-"""Longest pause of a duty with repeated unforeseen failures: it continues once the cause is gone."""
 
 
 class _Closing(Protocol):
@@ -408,8 +406,3 @@ class Steward:
             is_busy = time.monotonic() < busy_until_s
             usual_s = SOON_S if is_busy else POLL_S if done else again_s
             await self.leases.pause(max(usual_s, back_off_s(unexpected)))
-
-
-def back_off_s(failures: int) -> float:
-    """Return the pause in seconds after so many unforeseen failures in a row."""
-    return min(LONGEST_BACK_OFF_S, POLL_S * 2 ** min(failures, 20)) if failures else 0.0

@@ -32,6 +32,9 @@ EXACT_RANKS_S: Final = 1.0
 AGAIN_S: Final = 5.0
 """Most seconds until a duty that failed is tried again: what it needs may have been away for a moment."""
 
+LONGEST_BACK_OFF_S: Final = 30.0
+"""Longest pause of a duty with repeated unforeseen failures: it continues once the cause is gone."""
+
 BANS_S: Final = 0.1
 """Seconds between looks for bans whose time is over, or whose submissions have still to follow."""
 
@@ -82,3 +85,8 @@ AUDIT_S: Final = 60.0
 
 REPAIR_S: Final = 10.0
 """Seconds between looks for derived data that was lost with Redis."""
+
+
+def back_off_s(failures: int) -> float:
+    """Return the pause in seconds after so many unforeseen failures in a row."""
+    return min(LONGEST_BACK_OFF_S, POLL_S * 2 ** min(failures, 20)) if failures else 0.0

@@ -63,21 +63,15 @@ def import_scores(
 
     Status 1 if a row is refused.
     """
-    from scoregate_client import ScoregateError, SyncServerClient
+    from scoregate_client import ScoregateError
 
     from scoregate.imports.csv_rows import Columns
-    from scoregate.signing_keys import checked_key_id
 
     if not re.fullmatch(r"[A-Za-z0-9._-]+", board):  # it is part of the names of files
         raise SettingsError(f"--board: expected the name of a board, not {board!r}")
-    url, private = url.rstrip("/"), _private_key(key_file)
-    columns = Columns(player_column, score_column, time_column)
+    url, columns = url.rstrip("/"), Columns(player_column, score_column, time_column)
     try:
-        client = SyncServerClient(url, checked_key_id(key_id, "--key-id"), private)
-    except ValueError as error:
-        raise SettingsError(f"--url: {str(error).removeprefix('base_url: ')}") from None
-    try:
-        with client as server:
+        with _client(url, key_id, key_file) as server:
             if source.startswith(("redis://", "rediss://", "unix://")):
                 opened = _redis(source, key, member_prefix, board, url)
             else:
@@ -88,6 +82,19 @@ def import_scores(
                 _import(server, board, opened, [url, board, *map(str, columns), opened.identity])
     except ScoregateError as error:
         fail(f"{str(error).removesuffix('.')}; once that is mended, the same command goes on", status=1)
+
+
+def _client(url: str, key_id: str, key_file: Path) -> SyncServerClient:
+    """Return a client that writes as a trusted server. Raises SettingsError."""
+    from scoregate_client import SyncServerClient
+
+    from scoregate.signing_keys import checked_key_id
+
+    private = _private_key(key_file)
+    try:
+        return SyncServerClient(url, checked_key_id(key_id, "--key-id"), private)
+    except ValueError as error:
+        raise SettingsError(f"--url: {str(error).removeprefix('base_url: ')}") from None
 
 
 def _private_key(path: Path) -> Ed25519PrivateKey:

@@ -31,7 +31,7 @@ from gateway.runtime.log_sieve import PER_MINUTE, Sieve, SievedEvents, SievedRec
 from gateway.runtime.telemetry import REPEATED, Event, _LossyStream
 from gateway.runtime.unexpected import FaultPlace, report
 from gateway.steward import dispatch
-from gateway.steward.duties import LONGEST_BACK_OFF_S, back_off_s
+from gateway.steward.pauses import LONGEST_BACK_OFF_S, back_off_s
 from policies.errors import (
     IndexNotWhole,
     IndexUnavailable,
