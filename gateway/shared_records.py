@@ -34,14 +34,40 @@ class Standing:
     rule: str
 
 
-StandingRow = tuple[str, str, int | None, int, str, int, str]
-"""A standing of a known window as a rebuild reads it: player, name, score, order, member, seq, submission."""
+class StandingPage(NamedTuple):
+    """Standings of a known window as a rebuild reads them: a list for each field, all of one length."""
+
+    players: Sequence[str]
+    names: Sequence[str]
+    scores: Sequence[int | None]
+    orders: Sequence[int]
+    members: Sequence[str]
+    seqs: Sequence[int]
+    submission_ids: Sequence[str]
+
+    @classmethod
+    def of(cls, standings: Sequence[Standing]) -> StandingPage:
+        """Return these standings of one window as a page."""
+        return cls(
+            players=[one.player for one in standings],
+            names=[one.name for one in standings],
+            scores=[one.score for one in standings],
+            orders=[one.order for one in standings],
+            members=[one.member for one in standings],
+            seqs=[one.seq for one in standings],
+            submission_ids=[one.submission_id for one in standings],
+        )
+
 
 BaselineFacts = tuple[int, int, float, float, int | None, int | None, Sequence[int]]
 """What is known of a baseline: seq, count, mean, squares, lowest, highest, and the newest scores."""
 
-BaselineRow = tuple[str, BaselineFacts]
-"""A baseline as a rebuild reads it: its subject and its facts."""
+
+class BaselinePage(NamedTuple):
+    """Baselines as a rebuild reads them: the subjects, and the facts of each."""
+
+    subjects: Sequence[str]
+    facts: Sequence[BaselineFacts]
 
 
 @dataclass(frozen=True, slots=True)

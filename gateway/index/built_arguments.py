@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from gateway.index import keys
 from gateway.index.ranges import zset_at, zsets_of
-from gateway.shared_records import StandingRow
+from gateway.shared_records import StandingPage
 from policies.ranking import BoardPlace, Ranking
 
 
@@ -22,11 +22,9 @@ class StandingArguments(NamedTuple):
     groups: list[Any]
 
 
-def standing_arguments(
-    ranking: Ranking, window: str, zset: str, rows: Sequence[StandingRow]
-) -> StandingArguments:
+def standing_arguments(ranking: Ranking, window: str, zset: str, page: StandingPage) -> StandingArguments:
     """Return the arguments that write standings of a window with this key. The inner loop of a rebuild."""
-    players, names, scores, orders, members, seqs, submissions = zip(*rows, strict=True)
+    players, names, scores, orders, members, seqs, submissions = page
     slots = list(map(keys.slot_text, seqs, players, members, submissions))
     placed = list(zip(orders, members, strict=True))
     if None in scores:

@@ -6,6 +6,7 @@ import secrets
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
+from itertools import compress
 from typing import Any, Final, NamedTuple
 
 from redis.asyncio import Redis
@@ -20,7 +21,7 @@ from gateway.index.shards import shard_of
 from gateway.index.transactions import transact
 from gateway.runtime.concurrency import in_turns
 from gateway.runtime.lanes import lane_of
-from gateway.shared_records import BaselineRow, Standing, StandingRow, StoredBaseline
+from gateway.shared_records import BaselinePage, Standing, StandingPage, StoredBaseline
 from policies.errors import IndexUnavailable, RebuildLost, RebuildRefused
 from policies.ranking import Ranking
 
@@ -106,9 +107,9 @@ class Generation:
             ]
         )
 
-    async def put_rows(self, window: str, expires_at_ms: int, rows: Sequence[StandingRow]) -> None:
+    async def put_page(self, window: str, expires_at_ms: int, page: StandingPage) -> None:
         """Add standings of players that have none in this window yet."""
-        await self._write(self._of_window(window, expires_at_ms, rows) if rows else [])
+        await self._write(self._of_window(window, expires_at_ms, page) if page.players else [])
 
     async def put_standings(self, standings: Sequence[Standing]) -> None:
         """Add standings of players that have none in these windows yet."""
@@ -125,10 +126,10 @@ class Generation:
         """Write baselines."""
         await self._write([self._of_baselines(baselines)])
 
-    async def put_baseline_rows(self, rows: Sequence[BaselineRow]) -> None:
+    async def put_baseline_page(self, page: BaselinePage) -> None:
         """Write baselines."""
-        subjects = [subject or keys.POPULATION_FIELD for subject, _ in rows]
-        values = [keys.baseline_text(facts) for _, facts in rows]
+        subjects = [subject or keys.POPULATION_FIELD for subject in page.subjects]
+        values = list(map(keys.baseline_text, page.facts))
         await self._write([("HSET", keys.baselines(self.board), interleaved(subjects, values))])
 
     async def put_pending(self, received: Iterable[Moment]) -> None:
@@ -192,7 +193,7 @@ class Generation:
         return [
             command
             for window, of_window in _by_window(standings).items()
-            for command in self._of_window(window, of_window[0].expires_at_ms, list(map(_row, of_window)))
+            for command in self._of_window(window, of_window[0].expires_at_ms, StandingPage.of(of_window))
         ]
 
     def _of_baselines(self, baselines: Sequence[StoredBaseline]) -> Command:
@@ -213,10 +214,10 @@ class Generation:
         ids = [submission_id for submission_id, _ in settled]
         return [("ZADD", keys.settled(self.board), scores), ("ZREM", keys.pending(self.board), ids)]
 
-    def _of_window(self, window: str, expires_at_ms: int, rows: Sequence[StandingRow]) -> Iterable[Command]:
+    def _of_window(self, window: str, expires_at_ms: int, page: StandingPage) -> Iterable[Command]:
         """Return the commands that write standings of one window."""
         zset, members, groups = self._keys_of(window)
-        arguments = standing_arguments(self._ranking, window, zset, rows)
+        arguments = standing_arguments(self._ranking, window, zset, page)
         self._expiries |= dict.fromkeys(
             self._live_keys(window), None if window == "alltime" else expires_at_ms
         )
@@ -292,13 +293,11 @@ class ShardedGeneration:
         await self.put_pending(content.pending)
         await self.put_settled(content.settled)
 
-    async def put_rows(self, window: str, expires_at_ms: int, rows: Sequence[StandingRow]) -> None:
+    async def put_page(self, window: str, expires_at_ms: int, page: StandingPage) -> None:
         """Add standings of players that have none in this window yet."""
-        by_shard: dict[int, list[StandingRow]] = defaultdict(list)
-        for row in rows:
-            by_shard[shard_of(row[0], len(self._parts))].append(row)
+        shards = [shard_of(player, len(self._parts)) for player in page.players]
         parts = (
-            built.put_rows(window, expires_at_ms, by_shard[number])
+            built.put_page(window, expires_at_ms, _chosen(page, [shard == number for shard in shards]))
             for number, (_, built) in enumerate(self._parts)
         )
         await self._together([self._whole.renew(), *parts])
@@ -317,9 +316,9 @@ class ShardedGeneration:
         """Write baselines."""
         await self._together([self._whole.put_baselines(baselines), *self._renewals()])
 
-    async def put_baseline_rows(self, rows: Sequence[BaselineRow]) -> None:
+    async def put_baseline_page(self, page: BaselinePage) -> None:
         """Write baselines."""
-        await self._together([self._whole.put_baseline_rows(rows), *self._renewals()])
+        await self._together([self._whole.put_baseline_page(page), *self._renewals()])
 
     async def put_pending(self, received: Iterable[Moment]) -> None:
         """Add submissions to the pending set, each with the time it was received (ms)."""
@@ -372,9 +371,10 @@ def generation_of(index: BoardIndex) -> Generation | ShardedGeneration:
     return ShardedGeneration(index.client, index)
 
 
-def _row(standing: Standing) -> StandingRow:
-    each = standing
-    return each.player, each.name, each.score, each.order, each.member, each.seq, each.submission_id
+def _chosen(page: StandingPage, chosen: Sequence[bool]) -> StandingPage:
+    """Return the standings of a page that are chosen."""
+    columns: Iterable[list[Any]] = (list(compress(column, chosen)) for column in page)
+    return StandingPage(*columns)
 
 
 def _by_window(standings: Sequence[Standing]) -> dict[str, list[Standing]]:

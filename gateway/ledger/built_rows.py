@@ -1,18 +1,39 @@
-"""What a rebuild puts into the index, in pages of plain rows: objects would take half of its time."""
+"""What a rebuild puts into the index, in pages of columns: objects and rows would take most of its time."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import Select, bindparam, func, select
 
 from gateway.ledger.schema import baselines, players, standings
-from gateway.ledger.transaction import Operation, Query, Transaction
-from gateway.shared_records import BaselineRow, StandingRow
+from gateway.ledger.transaction import ListOf, Operation, Query, Transaction, listed
+from gateway.shared_records import BaselineFacts, BaselinePage, StandingPage
 from validators.baseline import moments_of
 
-_STANDINGS: Final = Query(
+
+class StandingsRead(NamedTuple):
+    """Standings of a window, and the last player of them; None without any."""
+
+    page: StandingPage
+    last: str | None
+
+
+class BaselinesRead(NamedTuple):
+    """Baselines of a board, and the last subject of them; None without any."""
+
+    page: BaselinePage
+    last: str | None
+
+
+def _page_of(rows: Select[Any]) -> Select[Any]:
+    """Return the selection of a list for each column of these rows, and of the last player among them."""
+    page = rows.limit(bindparam("count")).subquery()
+    return select(*map(ListOf, page.c), func.max(page.c.player))
+
+
+_standing = (
     select(
         standings.c.player,
         func.coalesce(players.c.name, ""),
@@ -29,8 +50,8 @@ _STANDINGS: Final = Query(
         standings.c.player > bindparam("after"),
     )
     .order_by(standings.c.player)
-    .limit(bindparam("count"))
 )
+_STANDINGS: Final = Query(_page_of(_standing))
 _learnt = (
     select(
         baselines.c.player,
@@ -44,43 +65,38 @@ _learnt = (
     )
     .where(baselines.c.board == bindparam("board"))
     .order_by(baselines.c.player)
-    .limit(bindparam("count"))
 )
-_BASELINES_FIRST: Final = Query(_learnt)
-_BASELINES: Final = Query(_learnt.where(baselines.c.player > bindparam("after")))
+_BASELINES_FIRST: Final = Query(_page_of(_learnt))
+_BASELINES: Final = Query(_page_of(_learnt.where(baselines.c.player > bindparam("after"))))
 
 
-def standing_rows(board: str, window: str, after: str, *, count: int) -> Operation[list[StandingRow]]:
+def standing_pages(board: str, window: str, after: str, *, count: int) -> Operation[StandingsRead]:
     """Return standings of a window in the order of players, after player `after`."""
 
-    async def work(tx: Transaction) -> list[StandingRow]:
-        rows: list[Any] = await tx.rows(_STANDINGS, board=board, window=window, after=after, count=count)
-        return rows
+    async def work(tx: Transaction) -> StandingsRead:
+        [(*columns, last)] = await tx.rows(_STANDINGS, board=board, window=window, after=after, count=count)
+        return StandingsRead(StandingPage(*map(listed, columns)), last)
 
     return work
 
 
-def baseline_rows(board: str, after: str | None, *, count: int) -> Operation[list[BaselineRow]]:
+def baseline_pages(board: str, after: str | None, *, count: int) -> Operation[BaselinesRead]:
     """Return baselines of a board in the order of players, after `after`, with populations among them."""
 
-    async def work(tx: Transaction) -> list[BaselineRow]:
+    async def work(tx: Transaction) -> BaselinesRead:
         if after is None:
             rows = await tx.rows(_BASELINES_FIRST, board=board, count=count)
         else:
             rows = await tx.rows(_BASELINES, board=board, count=count, after=after)
-        return [
-            (
-                player,
-                (
-                    seq,
-                    count,
-                    *moments_of(count, int(total), int(squares)),
-                    lowest,
-                    highest,
-                    [score for _, _, score in orjson.loads(recent)],
-                ),
-            )
-            for player, seq, count, total, squares, lowest, highest, recent in rows
-        ]
+        [(*columns, last)] = rows
+        subjects, *others = map(listed, columns)
+        return BaselinesRead(BaselinePage(subjects, list(map(_facts, *others))), last)
 
     return work
+
+
+def _facts(
+    seq: int, count: int, total: str, squares: str, lowest: int | None, highest: int | None, recent: str
+) -> BaselineFacts:
+    moments = moments_of(count, int(total), int(squares))
+    return seq, count, *moments, lowest, highest, [score for _, _, score in orjson.loads(recent)]

@@ -45,6 +45,33 @@ def _in_array(condition: OneOf, compiler: Any, **options: Any) -> str:
     return f"{column} = ANY ({given})"
 
 
+class ListOf(ColumnElement[Any]):
+    """All values of a column as one value, which `listed` reads: a page is made in the database as one row.
+
+    Several of a statement have the same order, which is that of their rows as the database came to them.
+    """
+
+    inherit_cache = False
+
+    def __init__(self, column: ColumnElement[Any]) -> None:
+        self.column = column
+
+
+@compiles(ListOf, "sqlite")
+def _to_json(values: ListOf, compiler: Any, **options: Any) -> str:
+    return f"json_group_array({compiler.process(values.column, **options)})"
+
+
+@compiles(ListOf, "postgresql")
+def _to_array(values: ListOf, compiler: Any, **options: Any) -> str:
+    return f"array_agg({compiler.process(values.column, **options)})"
+
+
+def listed(cell: str | list[Any] | None) -> list[Any]:
+    """Return the values in a cell of `ListOf`."""
+    return orjson.loads(cell) if isinstance(cell, str) else cell or []
+
+
 _LIST: Final = re.compile(r"json_each\(:(\w+)\)")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -32,6 +33,7 @@ from gateway.ledger.derived.webhooks import DeliveryState
 from gateway.ledger.players.joins import JoinChange
 from gateway.settlement.facts import Facts
 from gateway.settlement.passed_boards import PassedBoards, without_passed
+from gateway.shared_records import StandingPage
 from policies.errors import SettingsError
 from policies.ranking import BoardPlace
 from policies.vocabulary import Reason, State
@@ -556,12 +558,9 @@ def test_a_page_of_a_rebuild_is_what_each_standing_is_by_itself(policy: dict[str
         a_standing("dan", 9, 4, 4, ranking),
     ]
     names = {"ada": "Ada", "bob": "", "cyd": "Cyd", "dan": "Dan"}
-    rows = [
-        (each.player, names[each.player], each.score, each.order, each.member, each.seq, each.submission_id)
-        for each in standings
-    ]
+    page = StandingPage.of([replace(each, name=names[each.player]) for each in standings])
     key = window_key(ranking, "alltime")
-    found = standing_arguments(ranking, "alltime", key, rows)
+    found = standing_arguments(ranking, "alltime", key, page)
     members: dict[str, list[Any]] = {}
     for each in standings:
         if each.score is not None:

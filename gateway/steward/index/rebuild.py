@@ -34,7 +34,7 @@ from gateway.index.board_index import BoardIndex, CommittedRun
 from gateway.index.generation import BuiltBoard, Generation, ShardedGeneration, generation_of
 from gateway.index.groups.segments import SegmentBoards
 from gateway.ledger import index_pages, queries
-from gateway.ledger.built_rows import baseline_rows, standing_rows
+from gateway.ledger.built_rows import BaselinesRead, StandingsRead, baseline_pages, standing_pages
 from gateway.ledger.derived import log
 from gateway.ledger.index_pages import BoardChanges, BoardEvent
 from gateway.ledger.ledger import Ledger
@@ -44,7 +44,7 @@ from gateway.ledger.whole_boards import whole_board
 from gateway.runtime.clock import Clock
 from gateway.runtime.concurrency import in_turns
 from gateway.runtime.failpoints import Point, reach
-from gateway.shared_records import BaselineRow, Change, Standing, StandingRow
+from gateway.shared_records import Change, Standing
 from policies.errors import IndexUnavailable, RebuildLost
 from policies.model import Policy
 from policies.readable_windows import readable_window_names
@@ -77,7 +77,7 @@ SETTLED_MS: Final = 3_600_000
 SETTLED_EVENTS: Final = 100_000
 """Bounds of the settled set: an hour of events, or this many. Resending an older one does no harm."""
 
-R = TypeVar("R")
+R = TypeVar("R", BaselinesRead, StandingsRead)
 
 Tell = Callable[[int], None]
 """A callback that hears of progress: how many rows the last page or slice had."""
@@ -204,42 +204,50 @@ class Rebuilder:
     async def _build_window(
         self, generation: Generation | ShardedGeneration, window: str, expires_at_ms: int
     ) -> int:
-        def read(last: StandingRow | None) -> Operation[list[StandingRow]]:
-            return standing_rows(self._board, window, last[0] if last else "", count=PAGE)
+        def read(last: str | None) -> Operation[StandingsRead]:
+            return standing_pages(self._board, window, last or "", count=PAGE)
 
-        async def write(page: list[StandingRow]) -> None:
-            await generation.put_rows(window, expires_at_ms, page)
-            self._tell(len(page))
+        async def write(read: StandingsRead) -> int:
+            count = len(read.page.players)
+            await generation.put_page(window, expires_at_ms, read.page)
+            self._tell(count)
             reach(Point.INSIDE_REBUILD)
+            return count
 
         return await self._copy(read, write)
 
     async def _build_baselines(self, generation: Generation | ShardedGeneration) -> int:
-        def read(last: BaselineRow | None) -> Operation[list[BaselineRow]]:
-            return baseline_rows(self._board, last[0] if last else None, count=PAGE)
+        def read(last: str | None) -> Operation[BaselinesRead]:
+            return baseline_pages(self._board, last, count=PAGE)
 
-        return await self._copy(read, generation.put_baseline_rows)
+        async def write(read: BaselinesRead) -> int:
+            await generation.put_baseline_page(read.page)
+            return len(read.page.subjects)
+
+        return await self._copy(read, write)
 
     async def _copy(
         self,
-        read: Callable[[R | None], Operation[list[R]]],
-        write: Callable[[list[R]], Coroutine[Any, Any, None]],
+        read: Callable[[str | None], Operation[R]],
+        write: Callable[[R], Coroutine[Any, Any, int]],
     ) -> int:
         """Copy pages of rows, each read after the last row of the one before, and return the number of rows.
 
         Up to WRITTEN_BEHIND pages are written while the next is read.
         """
-        count, last = 0, None
-        writing: deque[asyncio.Task[None]] = deque()
+        count = 0
+        page = await self._ledger.read(read(None))
+        writing: deque[asyncio.Task[int]] = deque()
         try:
-            while page := await self._ledger.read(read(last)):
+            while page.last is not None:
                 if len(writing) == WRITTEN_BEHIND:
-                    await writing[0]
+                    count += await writing[0]
                     writing.popleft()
                 writing.append(asyncio.create_task(write(page)))
-                count, last = count + len(page), page[-1]
+                page = await self._ledger.read(read(page.last))
         finally:
-            await in_turns(writing, at_once=WRITTEN_BEHIND)  # nothing is written to what was given up
+            # Nothing is written to what was given up.
+            count += sum(await in_turns(writing, at_once=WRITTEN_BEHIND))
         return count
 
     async def _build_pending(self, generation: Generation | ShardedGeneration) -> int:

@@ -1,4 +1,4 @@
-"""A page of rows makes the same board as showing each change: for every tie-break, layout and kind of rank."""
+"""A page of columns makes the same board as showing each change: for every tie-break, layout and kind of rank."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from gateway.index import keys
 from gateway.index.generation import Generation, ShardedGeneration, generation_of
 from gateway.index.shards import board_index
-from gateway.shared_records import Change, Standing, StoredBaseline
+from gateway.shared_records import BaselinePage, Change, Standing, StandingPage, StoredBaseline
 from policies.ranking import Ranking
 from policies.vocabulary import State
 from tests.support.policies import a_ranking
@@ -73,25 +73,22 @@ async def content(client: Redis, board: str) -> dict[str, Any]:
 
 
 async def rebuilt(client: Redis, ranking: Ranking, windows: dict[str, list[Standing]]) -> None:
-    """Build the windows from rows, some at a time, and put them in place."""
+    """Build the windows in pages, and put them in place."""
     generation: Generation | ShardedGeneration = generation_of(board_index(client, ranking))
     await generation.begin()
     for window, standings in windows.items():
-        rows = [
-            (each.player, each.name, each.score, each.order, each.member, each.seq, each.submission_id)
-            for each in standings
-        ]
-        for first in range(0, len(rows), 7):
-            await generation.put_rows(window, standings[0].expires_at_ms, rows[first : first + 7])
-        await generation.put_rows(window, standings[0].expires_at_ms, [])
-    await generation.put_baseline_rows([("ada", FACTS[0]), ("", FACTS[1])])
-    await generation.put_baseline_rows([])
+        for first in range(0, len(standings), 7):
+            page = StandingPage.of(standings[first : first + 7])
+            await generation.put_page(window, standings[0].expires_at_ms, page)
+        await generation.put_page(window, standings[0].expires_at_ms, StandingPage.of([]))
+    await generation.put_baseline_page(BaselinePage(["ada", ""], FACTS))
+    await generation.put_baseline_page(BaselinePage([], []))
     await generation.swap(list(windows))
     await generation.finish()
 
 
 @pytest.mark.parametrize("name", RANKINGS)
-async def test_a_board_of_rows_is_the_board_of_its_changes(client: Redis, name: str):
+async def test_a_board_of_pages_is_the_board_of_its_changes(client: Redis, name: str):
     """Byte for byte: places, slots, names, groups, baselines and ends of windows."""
     ranking = RANKINGS[name]
     windows = {window: stood(ranking, window) for window in ("alltime", TODAY)}
