@@ -72,6 +72,14 @@ def sha256_of(path: Path) -> str:
         return file_digest(file, "sha256").hexdigest()
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder for its owner alone, and those above it, and sync the names of the new ones."""
+    new = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for each in new:
+        sync_folder(each.parent)
+
+
 def write_durably(path: Path, body: bytes) -> None:
     """Write a new file for its owner alone, and sync it."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:

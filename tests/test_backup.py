@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from gateway.recordings.opening import store_of
 from gateway.runtime.settings import Settings, bundled_policies
@@ -21,6 +22,7 @@ from scoregate.commands.restore import RestoreFailed, restore, restore_backup
 from tests.support import boards
 from tests.support.bucket import running_bucket
 from tests.support.deployment import eventually
+from tests.support.durability import SureDisk
 from tests.support.ledger import is_intact, new_submission, opened, rows
 from tests.support.opened_boards import opening
 from tests.support.page import (
@@ -166,6 +168,18 @@ def test_a_restored_deployment_is_the_one_that_was_backed_up(deployment: Setting
     assert [0o600, 0o600] == modes
 
 
+def test_what_is_backed_up_or_restored_is_on_the_disk(
+    deployment: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A power cut right afterwards takes no file, and no name of a file or a folder."""
+    disk = SureDisk(monkeypatch)
+    back_up(deployment, tmp_path / "backups" / "of today")
+    assert [] == disk.unsure(tmp_path / "backups")
+    there = deployment.model_copy(update={"data_dir": tmp_path / "new" / "data"})
+    restore_backup(there, tmp_path / "backups" / "of today")
+    assert [] == disk.unsure(tmp_path / "new")
+
+
 def test_a_ledger_that_is_copied_wrongly_is_put_nowhere(
     deployment: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -233,6 +247,23 @@ async def test_assets_of_boards_are_backed_up_with_recordings(deployment: Settin
     restore_backup(there, tmp_path / "backup")
     assert b"a map" == store_of(there).of_assets().load(digest, 100)
     assert store_of(there).size(digest) is None
+
+
+def test_a_ledger_that_is_kept_elsewhere_is_not_replaced(deployment: Settings, tmp_path: Path):
+    """The data directory is empty, and the ledger of a deployment that runs is where the settings say."""
+    back_up(deployment, tmp_path / "backup")
+    live = tmp_path / "ledgers" / "live.sqlite3"
+    live.parent.mkdir()
+    live.write_bytes(b"of the deployment that runs")
+    there = deployment.model_copy(
+        update={"data_dir": tmp_path / "elsewhere", "ledger_url": SecretStr(f"sqlite:///{live}")}
+    )
+    with pytest.raises(RestoreFailed, match="there is a ledger already"):
+        restore_backup(there, tmp_path / "backup")
+    assert (b"of the deployment that runs", False) == (live.read_bytes(), there.data_dir.exists())
+    live.unlink()
+    assert 2 == restore_backup(there, tmp_path / "backup").head
+    assert is_intact(live)
 
 
 def test_neither_writes_over_anything(deployment: Settings, tmp_path: Path):

@@ -26,6 +26,7 @@ from scoregate.backup_files import (
     BackupFacts,
     BackupFailed,
     files_in,
+    make_folder,
     require_empty,
     sha256_of,
     sqlite_ledger_of,
@@ -68,7 +69,7 @@ def back_up(settings: Settings, target: Path) -> BackupFacts:
         require_empty(target)
         if not ledger.is_file():
             raise BackupFailed(f"{ledger}: there is no ledger{WHERE}")
-        target.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(target)
         head = _copy_ledger(ledger, target / LEDGER)
         keys = [_copy_key(path, target) for path in sorted(settings.data_dir.glob(KEYS))]
         copied, lost = _copy_recordings(store_of(settings), target)

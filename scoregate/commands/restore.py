@@ -21,6 +21,7 @@ from scoregate.backup_files import (
     RECORDINGS,
     SUMS,
     BackupFacts,
+    make_folder,
     require_empty,
     sha256_of,
     sqlite_ledger_of,
@@ -138,7 +139,7 @@ def _copy(settings: Settings, source: Path, sums: Mapping[str, str], ledger: Pat
     from gateway.recordings.opening import store_of
     from gateway.recordings.recording_store import ASSETS, kept_digest
 
-    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(settings.data_dir)
     recordings = store_of(settings)
     assets, folder = recordings.of_assets(), f"{RECORDINGS}/"
     for name in sums:
@@ -148,7 +149,7 @@ def _copy(settings: Settings, source: Path, sums: Mapping[str, str], ledger: Pat
             store.store(digest, (source / name).read_bytes())
         elif "/" not in name and name.endswith(".key"):
             write_durably(settings.data_dir / name, (source / name).read_bytes())
-    ledger.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(ledger.parent)
     made = ledger.with_name(f".{ledger.name}.restoring")
     shutil.copyfile(source / LEDGER, made)
     if sha256_of(made) != sums[LEDGER]:
