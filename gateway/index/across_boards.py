@@ -19,7 +19,7 @@ BOARDS_PER_CALL: Final = 32
 """Most boards that one call of the script reads: each holds Redis for about 20 µs."""
 
 
-class StandingsRead(NamedTuple):
+class StandingsAcrossBoards(NamedTuple):
     """A player's standing by name of the board, None without one, and why boards are left out."""
 
     by_board: dict[str, RankedStanding | None]
@@ -33,12 +33,12 @@ class StandingsReader:
         self._client = client
         self._read = PipelinedScript(client, "read_standings")
 
-    async def standings(self, player: str, wanted: Sequence[RankRequest]) -> StandingsRead:
+    async def standings(self, player: str, wanted: Sequence[RankRequest]) -> StandingsAcrossBoards:
         """Return the player's standings on those of these boards that are whole and can be read.
 
         Each board is read at a moment of its own. Raises IndexUnavailable if no call was answered.
         """
-        parts, read = list(self._parts(wanted)), StandingsRead({}, [])
+        parts, read = list(self._parts(wanted)), StandingsAcrossBoards({}, [])
         answers = await self._read([_call(player, part) for part in parts]) if parts else []
         for part, rows in zip(parts, answers, strict=True):
             if isinstance(rows, IndexUnavailable):

@@ -81,7 +81,7 @@ def key_revoke(
     """
     since_ms = None if compromised_since is None else moment_of(compromised_since)
     # Only what is taken back is shown in the index: to revoke a key, nothing else has to be known.
-    settings = settings_of(data_dir) if since_ms is None else settings_beside(data_dir)
+    settings = settings_of(data_dir) if since_ms is None else settings_beside(data_dir, is_writing=True)
     found = finish(revoke(settings, key_id, compromised_since_ms=since_ms, is_applied=yes))
     if not as_json:
         typer.echo(f"revoked {key_id}: nothing more is written with it")

@@ -79,6 +79,43 @@ def test_a_command_that_writes_refuses_other_policies(
     assert 0 == run(data, "board", "open", "track.monza", "--title", "Monza").exit_code
 
 
+WRITES = [
+    ("batch", "apply", "b-1"),
+    ("batch", "reverse", "b-1"),
+    ("board", "archive", "arcade"),
+    ("board", "change", "arcade-course.oops", "--title", "Oops"),
+    ("board", "check", "--repair"),
+    ("board", "close", "arcade-course.oops"),
+    ("board", "delete", "arcade-course.oops", "--reason", "a mistake"),
+    ("board", "refold", "arcade"),
+    ("board", "reopen", "arcade-course.oops"),
+    ("build", "allow", "arcade", "arcade-1", "--reason", "it is fine"),
+    ("build", "block", "arcade", "arcade-1", "--reason", "it is not"),
+    ("build", "provisional", "arcade", "arcade-1", "--reason", "who knows"),
+    ("derived", "rebuild", "statistics"),
+    ("key", "revoke", "eu-1", "--compromised-since", "2026-11-20T14:00:00Z"),
+    ("moderator", "add", "mara", "--scope", "arcade"),
+    ("player", "erase", "p_ada", "--yes"),
+    ("player", "merge", "p_ada", "p_bob"),
+    ("player", "unmerge", "m1"),
+    ("replay", "reverify", "--board", "arcade", "--build", "arcade-1"),
+    ("webhook", "add", "https://hooks.example/", "--board", "arcade"),
+]
+"""What decides, folds or checks by policies, of boards that the other policies describe."""
+
+
+@pytest.mark.parametrize("words", WRITES, ids=" ".join)
+def test_nothing_is_written_by_other_policies(
+    data: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+):
+    """What a command would decide or fold by them is not what the parts would."""
+    monkeypatch.setenv("SCOREGATE_POLICIES_DIR", str(bundled_policies()))
+    refused = run(data, *words).exception
+    assert isinstance(refused, SettingsError)
+    assert f"SCOREGATE_POLICIES_DIR is {bundled_policies()}" in str(refused)
+    assert str(folder) in str(refused)
+
+
 def test_policies_that_are_elsewhere_are_asked_for(data: Path, folder: Path, monkeypatch: pytest.MonkeyPatch):
     """A note of a container's folder is told, and the variable stands in for it."""
     here = folder.parent / "here"
@@ -145,3 +182,24 @@ def test_a_request_is_explained_at_the_address_of_the_edge_that_runs(
         elsewhere = environment | {"SCOREGATE_BIND": "127.0.0.1:8393"}
         told = preloaded.finished(["explain", str(request)], elsewhere, timeout_s=120)
         assert "'localhost:8392' is not in SCOREGATE_HOSTS" in told.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [REGISTERS, ("moderator", "add", "mara", "--scope"), ("token", "moderator", "mara", "--board")],
+    ids=lambda words: words[0],
+)
+def test_a_board_that_its_family_never_allows_is_not_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+):
+    """One that may be opened later is; nothing is made for the other, of which nobody would ever have a use."""
+    folder = write_family(tmp_path / "policies", names="[a-z]{1,5}").parent
+    monkeypatch.setenv("SCOREGATE_POLICIES_DIR", str(folder))
+    data = tmp_path / "data"
+    for name in ("track.monzas", "track.Spa", "tracks.spa", "trac"):
+        refused = run(data, *words, name)
+        assert isinstance(refused.exception, SettingsError)
+        assert f"there is no board or family {name!r} in {folder}" in str(refused.exception)
+        assert not data.exists()
+    for name in ("track.monza", "track"):
+        assert 0 == run(tmp_path / name, *words, name).exit_code
