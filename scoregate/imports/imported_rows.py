@@ -14,6 +14,7 @@ from typing import IO, Any, Final, NamedTuple
 
 from gateway.runtime.failpoints import Point, reach
 from policies.errors import SettingsError
+from scoregate.backup_files import sync_folder
 from scoregate.imports.imported_score import LONGEST_TEXT, ImportedScore
 
 BATCH: Final = 500
@@ -139,6 +140,7 @@ def import_rows(
     advance(done)
     with open(refusals, "a+b", opener=_not_by_a_link) as file:
         refused = _count_of_kept(file, said)
+        sync_folder(refusals.parent)  # the checkpoint counts on the file, which may be new
         while batch := list(islice(remaining, BATCH)):
             lines = [
                 refusal(number, row, reason).encode() + b"\n"

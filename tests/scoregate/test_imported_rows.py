@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from gateway.edge.wire.bodies import BATCH_LIMIT
 from policies.errors import SettingsError
 from scoregate.imports import imported_rows
 from scoregate.imports.csv_rows import Columns, scores_of_csv
-from scoregate.imports.imported_rows import Checkpoint, Row, import_rows, rows_of
+from scoregate.imports.imported_rows import Checkpoint, Row, check_rows, import_rows, rows_of
+from tests.support.durability import SureDisk
 from tests.support.harness import Harness
 from tests.support.importing import import_into, key_of
 
@@ -51,6 +53,56 @@ def test_an_import_that_was_cut_off_goes_on_where_it_ended(
     with pytest.raises(SettingsError, match="of another file, gateway"):
         Checkpoint(tmp_path / "checkpoint", ["there", b"rows"]).load()
     assert '{"row": 5, "place": "line 6", "player": "p4", "reason": "too high"}\n' == files[1].read_text()
+
+
+def test_no_refusal_is_lost_that_a_checkpoint_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a power cut the import goes on behind these rows: their refusals are on the disk before it says so."""
+    monkeypatch.setattr(imported_rows, "BATCH", 2)
+    disk, kept = SureDisk(monkeypatch), list[int]()
+    refusals, checkpoint = tmp_path / "refusals", Checkpoint(tmp_path / "checkpoint", [b"rows"])
+
+    def keep(done: int, said: int) -> None:
+        assert [] == [each for each in disk.unsure(tmp_path) if each.endswith("refusals")]
+        assert said == refusals.stat().st_size
+        kept.append(done)
+
+    monkeypatch.setattr(checkpoint, "keep", keep)
+    refused = {"status": "refused", "problem": {"detail": "too high"}}
+    listed = rows("who,points\n" + "".join(f"p{n},{n}\n" for n in range(5)))
+    assert (0, 5) == import_rows(
+        listed, lambda batch: [refused] * len(batch), checkpoint, refusals, lambda _: None
+    )
+    assert [2, 4, 5] == kept
+
+
+def test_a_checkpoint_is_whole_before_it_takes_the_place_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power cut leaves this one or the one before, and what a killed import left of one is in nobody's way."""
+    disk, checkpoint = SureDisk(monkeypatch), Checkpoint(tmp_path / "checkpoint", [b"rows"])
+    (tmp_path / "checkpoint.unready").write_text("half of")
+    checkpoint.keep(7, 3)
+    assert ["checkpoint"] == [path.name for path in tmp_path.iterdir()]
+    assert [] == [each for each in disk.unsure(tmp_path) if each.startswith("the content")]
+    assert (7, 3) == checkpoint.load()
+
+
+def test_a_dry_run_sends_no_more_at_once_than_the_gateway_takes() -> None:
+    """Its operation that is always refused is one of them; each row has its number and its own reason."""
+    listed = rows("who,points\n" + "".join(f"p{n},{n}\n" for n in range(2 * BATCH_LIMIT + 1)))
+    asked: list[int] = []
+
+    def errors_of(batch: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        asked.append(len(batch))
+        wrong = [at for at, row in enumerate(batch) if row["player"] in {"p3", f"p{BATCH_LIMIT}"}]
+        return [{"index": at, "detail": "too high"} for at in (*wrong, len(batch) - 1)]
+
+    checked = list(check_rows(listed, errors_of))
+    assert max(asked) <= BATCH_LIMIT
+    assert [*range(1, len(listed) + 1)] == [number for number, _, _ in checked]
+    assert [("p3", "too high"), (f"p{BATCH_LIMIT}", "too high")] == [
+        (row.player, reason) for _, row, reason in checked if reason
+    ]
 
 
 def test_rows_keep_their_times_or_their_order() -> None:
