@@ -25,6 +25,8 @@ from gateway.steward.audits import revocation_impact
 from policies.digests import digest_of, sha256_of, simulator_digest
 from policies.errors import SettingsError
 from policies.loader import Simulator, load_boards
+from replay.simulators import all_simulators
+from replay.simulators.all_simulators import AllSimulators
 from replay.simulators.sandbox import Sandbox
 from replay.worker.reverification import ReverificationPlan, Reverifier
 from scoregate.cli import app
@@ -345,7 +347,18 @@ async def test_the_command_plans_applies_and_undoes(field: Field, monkeypatch: p
         done = await asyncio.to_thread(CliRunner().invoke, app, list(words))
         return done.exit_code, done.output
 
-    assert 0 == (await command(*words))[0]
+    confined: list[bool] = []
+
+    class Noting(AllSimulators):
+        def __init__(self, *, needs_bubblewrap: bool = False) -> None:
+            confined.append(needs_bubblewrap)
+            super().__init__(needs_bubblewrap=needs_bubblewrap)
+
+    monkeypatch.setattr(all_simulators, "AllSimulators", Noting)
+    for sandbox in ("bubblewrap", "any"):
+        monkeypatch.setenv("SCOREGATE_SANDBOX", sandbox)
+        assert 0 == (await command(*words))[0]
+    assert [True, False] == confined, "programs are confined as a worker confines them"
     status, output = await command(*words, *changed)
     assert (1, True) == (status, f"would be revoked\t{run}\tada\t6, now 1\tscore-mismatch" in output)
     assert "standing\talltime\tada\t6 becomes nothing" in output

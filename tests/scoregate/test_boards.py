@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 
 from gateway.catalogue.family_terms import terms_of
 from gateway.catalogue.rules_in_force import rule_in_force
+from gateway.index import keys
 from gateway.ledger.boards.board_opening import open_boards
 from gateway.ledger.derived.folded_rules import BegunFold, end_fold, noted_rules
 from gateway.runtime.lanes import lane_of
@@ -127,6 +128,9 @@ def test_check_goes_on_to_other_boards_beside_what_it_cannot_read(house: Path, v
     with valkey.client() as redis:
         redis.set(ALLTIME.replace("{201}:tiny", "{32}:other"), "of another type")
         redis.zadd(ALLTIME, {"0" * 22 + ":eve": -999})
+    for programs in (board("check", "--json"), board("check", "--json", "tiny", "other")):
+        assert isinstance(programs.exception, IndexUnavailable), "a program is not told that all is well"
+        assert {"other", "tiny"} == {json.loads(line)["board"] for line in programs.stdout.splitlines()}
     found = board("check")
     assert isinstance(found.exception, IndexUnavailable)
     assert "forged-key: other lb:{32}:other:alltime" in found.output
@@ -228,3 +232,20 @@ def test_all_boards_are_also_those_of_families_that_have_entries(house: Path, va
         every = board("rebuild", "--all")
         assert (0, 3) == (every.exit_code, every.output.count(": rebuilt "))
         assert 0 == board("check").exit_code
+
+
+def test_a_cold_board_is_built_if_it_is_named(house: Path, valkey: ValkeyServer):
+    """Of all boards it is passed over, since nobody asks for it; an operator who names it does."""
+    file = boards.write_board(house / "policies", "track")
+    policy = json.loads(file.read_text())
+    file.write_text(json.dumps({"family": policy.pop("board")} | policy))
+    asyncio.run(fill_family(Settings()))
+    with valkey.client() as redis:
+        redis.delete(keys.sentinel("track.spa"))
+        redis.hset(keys.cold("track.spa"), "*", 1)
+        every = board("rebuild", "--all")
+        assert (0, False) == (every.exit_code, "track.spa" in every.output)
+        assert not redis.exists(keys.sentinel("track.spa"))
+        named = board("rebuild", "track.spa")
+        assert (0, True) == (named.exit_code, "track.spa: rebuilt" in named.output)
+        assert redis.exists(keys.sentinel("track.spa"))

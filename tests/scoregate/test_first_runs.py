@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 from wasmtime import wat2wasm
 
+from replay.recording import encode
 from scoregate import first_runs
 from scoregate.cli import app
 from tests.replay.games import GAME, STATS
@@ -126,6 +127,17 @@ def test_N01_modules_that_cannot_play_are_refused_with_the_cause(tmp_path: Path)
     assert "of-good.wasm: good.wasm loads and answers (wasmtime" in result.output
     unlike = checked(tmp_path / "stats", {"good.wasm": files["good.wasm"]}, stats=["one"])
     assert [] == missing({"good.wasm": ("gives 2 statistics",)}, troubles(unlike, tmp_path / "stats"))
+
+
+@pytest.mark.parametrize("checkpoint_ticks", [1, 2])
+def test_a_simulator_gets_a_recording_as_its_board_has_them(tmp_path: Path, checkpoint_ticks: int):
+    """Of one tick: with a hash if the board wants one of each, and otherwise with none."""
+    expected = len(encode(bytes(4), [0] if checkpoint_ticks == 1 else [], checkpoint_ticks))
+    asserts = f"    assert len(recording) == {expected}\n    return play(seed"
+    files: dict[str, str | bytes] = {"reads.py": PLUGIN.replace("    return play(seed", asserts)}
+    result = checked(tmp_path, files, simulator="plugin", checkpoint_ticks=checkpoint_ticks)
+    assert 0 == result.exit_code, result.exception
+    assert "reads.py loads and answers" in result.output
 
 
 def test_N01_programs_that_cannot_play_are_refused_with_the_cause(tmp_path: Path):

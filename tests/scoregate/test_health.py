@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -76,6 +78,28 @@ def test_an_edge_that_does_not_answer_is_told_with_its_address():
     assert 2 == told.exit_code
     assert f"not ready: 127.0.0.1:{port}: [Errno" in told.stderr
     assert "--bind or SCOREGATE_BIND says where to ask" in told.stderr
+
+
+@pytest.mark.parametrize(
+    "greeting", [b"SSH-2.0-OpenSSH_9.2\r\n", b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"]
+)
+def test_what_answers_no_http_is_not_ready(greeting: bytes):
+    """Whatever else has the port: a line that says so, and no traceback."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def greet() -> None:
+            client, _ = listener.accept()
+            with client:
+                client.recv(65_536)
+                client.sendall(greeting)
+
+        greeting_one = threading.Thread(target=greet)
+        greeting_one.start()
+        bind = f"127.0.0.1:{listener.getsockname()[1]}"
+        told = CliRunner().invoke(app, ["health", "--json", "--bind", bind])
+        greeting_one.join()
+    assert (2, False) == (told.exit_code, orjson.loads(told.stdout)["is_ready"])
+    assert told.stderr.startswith("not ready: ")
 
 
 def test_up_says_that_the_configured_redis_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

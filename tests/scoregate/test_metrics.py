@@ -92,6 +92,21 @@ def test_a_fault_of_ours_is_reported_and_a_scraper_that_left_is_none(tmp_path: P
         assert events == [each["event"] for each in said]
 
 
+def test_a_scraper_that_says_nothing_is_hung_up_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Each would keep a thread and a connection for ever; its time is up after five seconds, here at once."""
+    settings = settings_at(f"127.0.0.1:{free_port()}", tmp_path)
+    limit = socket.socket.settimeout
+
+    def hurried(sock: socket.socket, time_s: float | None) -> None:
+        limit(sock, 0.01 if time_s == metrics.CLIENT_S else time_s)
+
+    monkeypatch.setattr(socket.socket, "settimeout", hurried)
+    host, _, port = str(settings.metrics_bind).partition(":")
+    with serving_metrics(settings), socket.create_connection((host, int(port))) as silent:
+        silent.settimeout(30)
+        assert b"" == silent.recv(1)
+
+
 def test_an_address_that_is_taken_is_named(tmp_path: Path):
     """The part does not start without the metrics it was told to serve, and says why."""
     settings = settings_at(f"127.0.0.1:{free_port()}", tmp_path)

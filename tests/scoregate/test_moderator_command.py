@@ -18,6 +18,7 @@ from gateway.ledger.moderation.invitations import accept_invitation
 from gateway.runtime.settings import Settings
 from gateway.wiring import open_ledger
 from policies.errors import AccountConflict, SettingsError
+from scoregate import deployment_settings
 from scoregate.moderator_accounts import add_known, address_of, every_account, first_admin, issue_token
 from tests.support import preloaded
 from tests.support.ledger import rows
@@ -158,6 +159,7 @@ async def test_each_start_offers_the_first_admin_until_there_is_one(folder: Path
     [
         ({"bind": "127.0.0.1:8080"}, "http://localhost:8080/console/invitations/x"),
         ({"bind": "0.0.0.0:8080"}, "http://localhost:8080/console/invitations/x"),
+        ({"bind": "[::]:8080"}, "http://localhost:8080/console/invitations/x"),
         (
             {"bind": "0.0.0.0:8080", "hosts": ("scores.example",)},
             "https://scores.example/console/invitations/x",
@@ -167,3 +169,16 @@ async def test_each_start_offers_the_first_admin_until_there_is_one(folder: Path
 def test_an_invitation_is_for_https_but_on_this_machine(where: dict[str, object], address: str):
     """Elsewhere a browser would not keep the session over plain HTTP."""
     assert address == address_of(Settings(**where), "x")
+
+
+def test_notes_of_another_users_parts_keep_no_invitation_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Where the edge listens is not known then, and the default address is told."""
+
+    def unreadable(_: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.delenv("SCOREGATE_BIND", raising=False)
+    monkeypatch.setattr(deployment_settings, "running_parts", unreadable)
+    assert "http://localhost:8080/console/invitations/x" == address_of(Settings(data_dir=tmp_path), "x")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pty
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from policies.fields import SortOrder
 from policies.loader import load_board, load_policies
 from policies.model import Policy
 from policies.vocabulary import SCORE_LIMIT, SimulatorKind
+from scoregate import policy_file
 from scoregate.cli import app
 from tests.support.game import MODULE
 
@@ -189,6 +192,22 @@ def test_N02_what_is_not_right_is_not_left_behind(tmp_path: Path):
     refused = new(file, "--no-ask", "--maximum", 500, "--maximum-ticks", 60, "--simulator", simulator)
     assert f"{file}: cannot be read" in str(refused.exception)
     assert not file.exists()
+
+
+def test_N02_a_full_disk_leaves_no_half_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The fault names the file; the same command works once there is room."""
+
+    def full(*_: object) -> Iterator[str]:
+        yield "# A board"
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    command = ["policy", "new", str(tmp_path / "race.yaml"), "--writes", "trusted", "--no-ask"]
+    with monkeypatch.context() as patched:
+        patched.setattr(policy_file, "_lines", full)
+        refused = CliRunner().invoke(app, command)
+    assert f"{tmp_path / 'race.yaml'}: cannot be written: No space left on device" == str(refused.exception)
+    assert [] == list(tmp_path.iterdir())
+    assert 0 == CliRunner().invoke(app, command).exit_code
 
 
 def test_N02_it_is_asked_at_a_terminal(tmp_path: Path):

@@ -63,6 +63,23 @@ def test_F12_what_links_lead_to_keeps_its_rights(tmp_path: Path):
     assert [0o700, 0o600, 0o755, 0o644] == rights
 
 
+def test_F12_what_lies_in_folders_of_a_data_directory_is_private_too(tmp_path: Path):
+    """Logs and notes of parts, which a service with a wide umask has made."""
+    data = tmp_path / "data"
+    (data / "logs" / "old").mkdir(parents=True)
+    for path in (data, data / "logs", data / "logs" / "old"):
+        path.chmod(0o755)
+    for path in (data / "master.key", data / "logs" / "edge.log"):
+        path.touch()
+        path.chmod(0o664)
+    before = os.umask(0o022)
+    try:
+        keep_private(data)
+    finally:
+        os.umask(before)
+    assert {} == open_to_others(data)
+
+
 def test_F12_a_folder_that_users_share_is_no_data_directory(tmp_path: Path):
     """As /tmp is: nothing in it is ours, so that its rights stay as they are."""
     tmp_path.chmod(0o1777)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from gateway.runtime.settings import Settings
-from scoregate import edges
+from scoregate import edges, processes
 from scoregate.parts import Signals
 from scoregate.processes import STOP_S, PartFailed, Supervisor, obeying_signals
 from scoregate.shared_address import sharing
@@ -124,6 +127,47 @@ def test_a_part_that_does_not_start_says_what_this_start_printed(tmp_path: Path)
         failing.await_ready(lambda: False, 60, "the edge")
     assert "edge ended with status 1:\nthe real fault" == str(failed.value)
     assert "an earlier fault\nthe real fault\n" == (tmp_path / "edge.log").read_text()
+
+
+def test_a_full_disk_leaves_a_long_log_for_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The parts run on, and the log is put aside once there is room."""
+    monkeypatch.setattr(processes, "LOG_BYTES", 3)
+    supervisor = Supervisor(tmp_path)
+    supervisor.start("talker", [sys.executable, "-S", "-c", "print('long')"], os.environ)
+    [part] = supervisor._parts
+    part.process.wait()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "copyfile", full)
+        supervisor.rotate_logs()
+    assert "long\n" == (tmp_path / "talker.log").read_text()
+    supervisor.rotate_logs()
+    assert ["", "long\n"] == [(tmp_path / name).read_text() for name in ("talker.log", "talker.log.1")]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has descriptors of processes")
+def test_a_supervisor_that_waits_keeps_no_descriptors(tmp_path: Path):
+    """It waits for months, once a second."""
+    supervisor = Supervisor(tmp_path)
+    supervisor.start("sleeper", SLEEPING, os.environ)
+
+    def of_processes() -> int:
+        found = 0
+        for path in Path("/proc/self/fd").iterdir():
+            with suppress(FileNotFoundError):  # that of the look itself
+                found += path.readlink() == Path("anon_inode:[pidfd]")
+        return found
+
+    try:
+        before = of_processes()
+        for _ in range(3):
+            supervisor._await_end(0.0)
+        assert before == of_processes()
+    finally:
+        supervisor.stop()
 
 
 def test_each_edge_has_a_port_of_its_own_for_metrics():

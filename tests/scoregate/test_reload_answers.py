@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -203,3 +204,8 @@ def test_NR_reload_says_what_became_of_each_part(
     assert "changed: daily, track" == lines[3]
     assert (status, said) == (answer.exit_code, answer.stderr[: len(said)])
     assert bool(said) == bool(answer.stderr)
+    programs = CliRunner().invoke(app, ["reload", "--json", "--data-dir", str(tmp_path)])
+    assert (status, answer.stderr) == (programs.exit_code, programs.stderr)
+    assert [("edge", 11), ("worker", 12)] == [
+        (row["part"], row["pid"]) for row in map(json.loads, programs.stdout.splitlines())
+    ]

@@ -188,7 +188,8 @@ def test_N07_a_part_that_cannot_be_noted_runs_all_the_same(tmp_path: Path):
 
 async def test_a_steward_that_ends_makes_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Only changed policies need another one, which would say at every end that they were reloaded."""
-    monkeypatch.setattr(forced_exit, "end_within", lambda *_: None)
+    graces: list[tuple[float, str]] = []
+    monkeypatch.setattr(forced_exit, "end_within", lambda *of: graces.append(of))
     signals, begun, made = Signals(), asyncio.Event(), []
 
     class Duties:
@@ -202,8 +203,12 @@ async def test_a_steward_that_ends_makes_no_other(tmp_path: Path, monkeypatch: p
             begun.set()
             await asyncio.Event().wait()
 
-    rounds = asyncio.create_task(_do_rounds(Duties(), Settings(data_dir=tmp_path), signals, print))  # type: ignore[arg-type]
+    rounds = asyncio.create_task(
+        _do_rounds(Duties(), Settings(data_dir=tmp_path, shutdown_grace_s=7), signals, print)
+    )  # type: ignore[arg-type]
     await begun.wait()
+    assert [] == graces
     signals.end()
     await asyncio.wait_for(rounds, 20)
     assert [] == made
+    assert [(7.0, "steward")] == graces, "a duty that hangs would keep it from its end"

@@ -25,6 +25,7 @@ from gateway.runtime.settings import bundled_policies, load_settings
 from policies.errors import SettingsError
 from scoregate import signing_keys
 from scoregate.cli import app
+from scoregate.raw_requests import raw_request
 from tests.support.game import ROOT
 
 PAGE = (ROOT / "docs" / "reference" / "signatures.md").read_text()
@@ -219,6 +220,26 @@ def test_a_request_is_read_as_people_have_it(tmp_path: Path, monkeypatch: pytest
     late = run("explain", "--key", example("key"), given=f"{head}\n\n{body}".encode())
     assert (1, "FAILS") == (late.exit_code, outcomes(late)["the time of the signature"])
     assert not data.exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        (b"POST /a HTTP/1.1\n\nbody", b"POST /a HTTP/1.1\r\nContent-Length: 4\r\n\r\nbody"),
+        (b"GET /a HTTP/1.1\n\n", b"GET /a HTTP/1.1\r\n\r\n"),
+        (
+            b"POST /a HTTP/1.1\nContent-Length: 2\n\nbody",
+            b"POST /a HTTP/1.1\r\nContent-Length: 2\r\n\r\nbo",
+        ),
+        (
+            b"POST /a HTTP/1.1\nTransfer-Encoding: chunked\n\n4\r\nbody\r\n0\r\n\r\n",
+            b"POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n",
+        ),
+    ],
+)
+def test_a_length_is_added_where_none_is_announced(given: bytes, read: bytes):
+    """A request has one way to end: what is chunked gets no length, which an edge would refuse."""
+    assert read == raw_request(given).data
 
 
 def test_a_body_that_was_cut_is_no_body_to_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -5,12 +5,18 @@ from __future__ import annotations
 import base64
 import json
 import platform
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from policies.vocabulary import Reason, Verdict, VerdictKind
+from replay.kit.check import CheckReport, RunReport
+from replay.kit.differences import ResultDifference
+from replay.kit.remarks import Remark, Weight
 from scoregate.cli import app
+from scoregate.sim_report import checked_lines
 from tests.replay.games import COURSES, END, GAME, broken, play, store
 from tests.support.boards import write_board
 from tests.support.programs import need_programs, serving
@@ -177,6 +183,20 @@ def test_an_unsafe_module_is_told_why(tmp_path: Path, run_file: Path):
     assert [("played-before", "score")] == [
         (each["setting"], each["what"]) for each in unsafe["runs"][0]["differences"]
     ]
+
+
+def test_people_are_told_what_differs_from_what():
+    """What the setting gave, and then what the judging setting gave; a fault with what it said."""
+    verdict = Verdict(VerdictKind.VERIFIED, Reason.VERIFIED, "sha256:00", "wasmtime 1")
+    difference = ResultDifference("run", "played-before", "score", expected="12", found="24")
+    fault = replace(verdict, kind=VerdictKind.INCONCLUSIVE, reason=Reason.SIMULATOR_TRAPPED, said="no map")
+    runs = (RunReport("one", verdict, (difference,), untried=("cranelift",)), RunReport("two", fault))
+    lines = list(checked_lines(CheckReport((Remark(Weight.NOTE, "it is large"),), runs, None, None)))
+    assert "one: verified" in lines
+    assert "  played-before: score is 24, not 12" in lines
+    assert "  could not be tried, too slow or not supported by the engine: cranelift" in lines
+    assert any("no map" in line for line in lines)
+    assert "not replay-safe" == lines[-1]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from rich.console import Console
 from gateway.deployment.presence import PartKind, PartReport
 from gateway.deployment.reload_answers import ReloadAnswer
 from gateway.deployment.run_files import PartFile, RunningPart, without_credentials
+from gateway.ledger.submissions import waiting as waiting_work
 from gateway.runtime.clock import rfc3339, wall_clock
 from gateway.runtime.settings import Settings
 from scoregate import deployment_status, embedded
@@ -22,6 +23,7 @@ from scoregate.commands import status
 from scoregate.deployment_status import STATED, DeploymentStatus
 from tests.support import preloaded
 from tests.support.deployment import Deployment, client_of, deployed, ended, eventually
+from tests.support.ledger import new_submission, opened
 from tests.support.ports import unserved_port
 from tests.support.valkey import ValkeyServer, running_valkey
 
@@ -299,6 +301,23 @@ def test_PT_a_number_that_may_be_larger_says_so():
     at = rfc3339(wall_clock() - 90_000)
     rows = [{"work": "verify", "waiting": 10_000, "or_more": True, "oldest": at}]
     assert "10000+ 1 min 30 s" in " ".join(drawn(part(PartKind.EDGE), work=rows).split())
+
+
+async def test_PT_of_a_long_outbox_no_kind_is_known_to_be_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Only its oldest rows are counted: whatever waits behind them, there may be some of each kind."""
+    settings = Settings(data_dir=tmp_path)
+    async with opened(settings.ledger_path) as ledger:
+        for name in ("a", "b"):
+            await ledger.append(new_submission(name))
+    whole, _ = await deployment_status._work(settings)
+    monkeypatch.setattr(waiting_work, "ROWS_LIMIT", 1)
+    cut, _ = await deployment_status._work(settings)
+    outbox = {"verify-urgent", "verify", "show", "await-recording"}
+    assert set() == {row["work"] for row in whole if row["or_more"]}
+    assert outbox == {row["work"] for row in cut if row["or_more"]}
+    assert {0} < {row["waiting"] for row in cut if row["or_more"]}
 
 
 @pytest.mark.parametrize(

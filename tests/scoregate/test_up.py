@@ -36,7 +36,8 @@ from gateway.deployment.policies_folder import noted_policies_folder
 from gateway.deployment.run_files import running_parts
 from gateway.runtime.settings import Settings
 from scoregate.processes import Supervisor
-from scoregate.stack import Stack, _answers
+from scoregate.shared_address import sharing
+from scoregate.stack import PartCounts, Stack, _answers, _start_parts
 from tests.support import preloaded
 from tests.support.forked_parts import FORK_PARTS
 from tests.support.game import BUILD, play_run
@@ -473,3 +474,25 @@ def test_S35_a_key_that_anybody_could_sign_for_is_not_registered(tmp_path, publi
     call = scoregate("key", "add", "weak", "--public-key", public, "--data-dir", str(tmp_path))
     assert 2 == call.returncode
     assert "Traceback" not in call.stderr
+
+
+@pytest.mark.parametrize(("configured", "pause"), [(None, "0"), ("7", "7")])
+def test_parts_pause_at_their_end_only_if_that_is_configured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, configured: str | None, pause: str
+):
+    """The pause is for a balancer, which whoever configures one has in front."""
+    monkeypatch.delenv("SCOREGATE_SHUTDOWN_PAUSE_S", raising=False)
+    if configured is not None:
+        monkeypatch.setenv("SCOREGATE_SHUTDOWN_PAUSE_S", configured)
+    started: dict[str, str] = {}
+
+    class Noting(Supervisor):
+        def start(self, name: str, command: Any, environment: Any, **_: Any) -> None:
+            started[name] = environment["SCOREGATE_SHUTDOWN_PAUSE_S"]
+
+        def await_ready(self, *_: object) -> None:
+            pass
+
+    with sharing("127.0.0.1:0", 1) as address:
+        _start_parts(Settings(data_dir=tmp_path), Noting(None), address, PartCounts(workers=2), {})
+    assert dict.fromkeys(("edge", "steward", "worker-1", "worker-2"), pause) == started
