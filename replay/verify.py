@@ -22,8 +22,9 @@ def verify(
     simulator: Simulator,
     simulators: Simulators,
     content: BoardContent = EMPTY_CONTENT,
+    played: Recording | None = None,
 ) -> Verdict:
-    """Return the verdict of re-simulating the recording.
+    """Return the verdict of re-simulating the recording, which is `played` if it was decoded before.
 
     A claim that the recording does not support is a mismatch. Anything that fails on our side, including the
     module, is inconclusive. `seed` is the u64 of the run's ticket; `content` is what its board gives the
@@ -34,7 +35,7 @@ def verify(
     if recording is None:
         return verdict
     try:
-        played = read_recording(recording, claim, replay)
+        played = played or read_recording(recording, claim, replay)
     except RecordingError:
         return replace(verdict, reason=Reason.RECORDING_MALFORMED)
     reason = _before_simulation(claim, played, replay)

@@ -42,25 +42,34 @@ class Button:
 
 @dataclass(frozen=True)
 class Inputs:
-    """The words of a run, one for each tick, and where they change.
+    """The words of a run, one for each tick as they were recorded, and where their buttons change.
 
-    `are_named`: the board says which bits are buttons, and these hold no others.
+    `mask` has the bits that are buttons: all of them, unless the board names some.
     """
 
-    words: NDArray[np.uint32]
+    recorded: NDArray[np.uint32]
+    mask: np.uint32
     changed_at: Ticks
     changes: NDArray[np.uint32]
-    are_named: bool = False
 
     @property
     def ticks(self) -> int:
         """Return the length of the run."""
-        return int(self.words.size)
+        return int(self.recorded.size)
 
     @property
     def reached(self) -> NDArray[np.uint32]:
-        """Return the word after each change."""
-        return self.words[self.changed_at]
+        """Return the buttons that are down after each change."""
+        return self.recorded[self.changed_at] & self.mask
+
+    @property
+    def are_named(self) -> bool:
+        """Return whether the board says which bits are buttons."""
+        return bool(self.mask != ALL_BITS)
+
+    def words(self, ticks: int) -> NDArray[np.uint32]:
+        """Return the buttons that are down in each of the first ticks."""
+        return self.recorded[:ticks] & self.mask
 
     @cached_property
     def is_analog(self) -> bool:
@@ -84,8 +93,8 @@ class Inputs:
 
 def inputs_of(packed: bytes, buttons: int) -> Inputs:
     """Return the inputs in `packed`, little-endian u32 words. Bits outside the mask `buttons` are ignored."""
-    words = np.frombuffer(packed, "<u4") & np.uint32(buttons)
-    changes = words.copy()
-    changes[1:] ^= words[:-1]
+    recorded, mask = np.frombuffer(packed, "<u4"), np.uint32(buttons)
+    changes = recorded & mask
+    changes[1:] ^= changes[:-1].copy()
     changed_at = np.flatnonzero(changes)
-    return Inputs(words, changed_at, changes[changed_at], are_named=buttons != ALL_BITS)
+    return Inputs(recorded, mask, changed_at, changes[changed_at])

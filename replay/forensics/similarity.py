@@ -22,6 +22,7 @@ from replay.forensics.shingles import (
 )
 from replay.forensics.spans import ButtonScatter, scatter_of
 from replay.forensics.toggles import toggles_of
+from replay.recording import Recording
 
 PIECES: Final = 8
 PIECE_TICKS: Final = 240
@@ -33,15 +34,19 @@ Inserted or removed ticks shift everything after them, so one shift for the whol
 COMPARED_TICKS: Final = 32_768
 """How much of a run is compared, which bounds the cost: nine minutes at 60 ticks a second."""
 
+MULTIPLIED: Final = 1 << 20
+"""Samples of some buttons whose spectra are multiplied at once: 4 MiB, and as much for the products."""
+
 Signals = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class ComparableRecording:
-    """A recording to be compared: its bytes, and its inputs, or None in a foreign format."""
+    """A recording to be compared: its bytes, and what was decoded; `inputs` are None in a foreign format."""
 
     recording: bytes
     inputs: Inputs | None
+    played: Recording | None = None
 
     @cached_property
     def shingles(self) -> Hashes:
@@ -126,32 +131,35 @@ def correlation(ours: Inputs, theirs: Inputs) -> float:
 
 def _signals(inputs: Inputs, bits: Sequence[int]) -> Signals:
     """Return whether each button is down in each tick, less its average."""
-    words = inputs.words[:COMPARED_TICKS]
+    words = inputs.words(COMPARED_TICKS)
     held = ((words >> np.array(bits, np.uint32)[:, np.newaxis]) & 1).astype(np.float32)
     signals: Signals = held - held.mean(axis=1, keepdims=True)
     return signals
 
 
 def _pieces(signals: Signals) -> NDArray[np.float32]:
-    """Return the signals cut into (piece, button, tick), dropping the rest at the end."""
+    """Return the signals cut into (button, piece, tick), dropping the rest at the end."""
     buttons, ticks = signals.shape
     count = min(PIECES, max(1, ticks // PIECE_TICKS))
     length = ticks // count
-    return signals[:, : count * length].reshape(buttons, count, length).swapaxes(0, 1)
+    return signals[:, : count * length].reshape(buttons, count, length)
 
 
 def _best_fits(pieces: NDArray[np.float32], other: Signals) -> tuple[Signals, Signals]:
     """Return each piece's highest correlation with the other's signals at any shift, and its energy."""
-    length = pieces.shape[2]
+    buttons, count, length = pieces.shape
     other = np.pad(other, ((0, 0), (length, length)))
     size = 1 << (other.shape[1] + length - 1).bit_length()
-    spectrum = np.fft.rfft(other, size)
-    products = (spectrum * np.conj(np.fft.rfft(pieces, size))).sum(axis=1)
+    together = max(1, MULTIPLIED // (count * size))
+    products = np.zeros((count, size // 2 + 1), np.complex64)
+    for at in range(0, buttons, together):
+        ours, theirs = pieces[at : at + together], other[at : at + together, np.newaxis]
+        products += (np.fft.rfft(theirs, size) * np.conj(np.fft.rfft(ours, size))).sum(axis=0)
     shifts = other.shape[1] - length + 1
     crossed = np.fft.irfft(products, size)[:, :shifts]
     summed = np.concatenate([[0.0], np.cumsum((other.astype(np.float64) ** 2).sum(axis=0))])
     there = summed[length:] - summed[:-length]
-    here = (pieces**2).sum(axis=(1, 2))
+    here = (pieces**2).sum(axis=(0, 2))
     # Where little happens in the other recording, little can agree by chance: its energy counts as at least a
     # quarter of the piece's.
     energies = np.sqrt(here[:, np.newaxis] * np.maximum(there, here[:, np.newaxis] / 4) + 1e-12)

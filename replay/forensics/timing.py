@@ -100,7 +100,7 @@ def _entropies(scatters: Sequence[tuple[int, Scatter]]) -> list[ButtonMeasuremen
 def _on_a_beat(
     inputs: Inputs, buttons: Sequence[Button], ticks_per_second: int, limits: Forensics
 ) -> Iterator[Finding]:
-    all_presses = (np.unique(inputs.presses), -1)
+    all_presses = (_distinct(inputs.presses), -1)
     shortened = [
         (ticks[ticks < BEAT_TICKS], bit)
         for ticks, bit in (*((b.presses, b.bit) for b in buttons), all_presses)
@@ -122,6 +122,13 @@ def _on_a_beat(
         yield _finding(Reason.INPUTS_PERIODIC, worst, expected, beat_hz=round(beat_hz, 2))
 
 
+def _distinct(ticks: Ticks) -> Ticks:
+    """Return each of these ticks, which are in order, once."""
+    is_first = np.ones(ticks.size, np.bool_)
+    np.not_equal(ticks[1:], ticks[:-1], out=is_first[1:])
+    return ticks[is_first]
+
+
 def strongest_beats(
     trains: Sequence[Ticks], ticks: int, ticks_per_second: int, below_hz: float
 ) -> list[tuple[float, float]]:
@@ -135,14 +142,14 @@ def strongest_beats(
     10 % (sinc 1/4).
     """
     size = 1 << (2 * ticks - 1).bit_length()
-    signal = np.zeros((len(trains), size), np.float32)
-    for row, train in zip(signal, trains, strict=True):
-        row[train] = 1
     first = max(1, int(np.ceil(SLOWEST_BEAT_HZ / ticks_per_second * size)))
     below_hz *= 0.95  # peaks have a width, and one at the limit itself is a device's
     last = min(size // 2, int(below_hz / ticks_per_second * size))
     if first >= last:
         return [(0.0, 0.0)] * len(trains)
+    signal = np.zeros((len(trains), size), np.float32)
+    for row, train in zip(signal, trains, strict=True):
+        row[train] = 1
     spectrum = np.abs(np.fft.rfft(signal)[:, first:last])
     peaks = spectrum.argmax(axis=1)
     strengths = spectrum.max(axis=1) / np.maximum(1, signal.sum(axis=1))
@@ -154,9 +161,9 @@ def _too_short(buttons: Sequence[Button], ticks_per_second: int, limits: Forensi
     """Find presses that ended within the time that a finger needs to go down and up."""
     longest = int(limits.shortest_press_ms * ticks_per_second / 1000)
     shares = [
-        ButtonMeasurement(float(np.mean(button.lengths <= longest)), int(button.lengths.size), button.bit)
+        ButtonMeasurement(np.count_nonzero(lengths <= longest) / lengths.size, lengths.size, button.bit)
         for button in buttons
-        if button.lengths.size
+        if (lengths := button.lengths).size
     ]
     if longest and shares and max(shares).value > limits.frame_perfect_share:
         unit = f"of the presses last {longest} ticks or less"

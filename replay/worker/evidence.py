@@ -20,7 +20,7 @@ from policies.vocabulary import Mode
 from replay.forensics.inputs import Inputs, inputs_of
 from replay.forensics.shingles import NO_SHINGLES, Hashes, bands_of, bands_of_all
 from replay.forensics.similarity import ComparableRecording, read_together
-from replay.recording import RecordingError, decode
+from replay.recording import Recording, RecordingError, decode
 from replay.worker.failure_isolation import isolate_failures, submission_id_of
 
 MOST_COMPARED: Final = 4
@@ -50,6 +50,11 @@ class RecordingEvidence:
     def inputs(self) -> Inputs | None:
         """Return its inputs; None if it has none that can be read."""
         return self.comparable.inputs if self.comparable else None
+
+    @property
+    def played(self) -> Recording | None:
+        """Return what was decoded; None in a game's own format, and if it cannot be decoded."""
+        return self.comparable.played if self.comparable else None
 
 
 class EvidenceCollector:
@@ -169,7 +174,7 @@ def _comparable_of(recording: bytes, policy: Policy) -> ComparableRecording | No
         decoded = decode(recording, maximum_ticks=policy.replay.maximum_ticks)
     except RecordingError:
         return None
-    return ComparableRecording(recording, inputs_of(decoded.inputs, policy.forensics.buttons))
+    return ComparableRecording(recording, inputs_of(decoded.inputs, policy.forensics.buttons), decoded)
 
 
 def _banded_all(

@@ -204,7 +204,7 @@ class Verifier:
             return self._decision(lease, State.HELD, Reason.RECORDING_LOST, {})
         except ContentUnavailable as fault:
             return self._without_content(lease, fault.reason)
-        verdict = self._verdict(board, submission, evidence.recording, content)
+        verdict = self._verdict(board, submission, evidence, content)
         await self._builds.refresh_if_old()  # the build may have been blocked while we played it
         status = self._builds.status_of(board, submission.build)
         findings = examine(board, lease, evidence)
@@ -252,7 +252,7 @@ class Verifier:
         )
 
     def _verdict(
-        self, board: Board, submission: StoredSubmission, recording: bytes | None, content: BoardContent
+        self, board: Board, submission: StoredSubmission, evidence: RecordingEvidence, content: BoardContent
     ) -> Verdict:
         replay, simulator = board.policy.replay, _simulator_of(board, submission.build, submission.simulator)
         if replay is None or simulator is None:
@@ -260,8 +260,8 @@ class Verifier:
             return Verdict(VerdictKind.INCONCLUSIVE, Reason.SIMULATOR_MISSING, submission.simulator, engine)
         began = time.monotonic()
         try:
-            run = submission.claim, recording, submission.seed
-            return verify(*run, replay, simulator, self._simulators, content)
+            run = submission.claim, evidence.recording, submission.seed
+            return verify(*run, replay, simulator, self._simulators, content, evidence.played)
         finally:
             self._replay_s[submission.simulator] = time.monotonic() - began
 

@@ -96,6 +96,18 @@ async def test_F13_a_run_that_makes_us_fail_comes_again_alone_and_is_held(yard: 
     assert "held attempts-exhausted" == reasons(yard)["bad"]
 
 
+async def test_a_worker_decodes_a_recording_once(yard: Yard, monkeypatch: pytest.MonkeyPatch):
+    """What was decoded to be examined is what is simulated."""
+    monkeypatch.delattr("replay.verify.decode")
+    await yard.append("first", "last")
+    parts: dict[str, Any] = {"recordings": yard.recordings, "clock": yard.clock}
+    with AllSimulators() as simulators:
+        catalogue = Catalogue(Policies(yard.boards))
+        verifier = Verifier(yard.settings, catalogue, yard.ledger, yard.index, simulators, **parts)
+        await verifier.verify_all(["first", "last"])
+    assert dict.fromkeys(["first", "last"], "promoted verified") == reasons(yard)
+
+
 def reasons(yard: Yard) -> dict[str, str]:
     found = rows(yard.settings.ledger_path, "SELECT submission_id, state, reason FROM submissions")
     return {name: f"{state} {reason}" for name, state, reason in found}

@@ -11,7 +11,7 @@ from policies.loader import Simulator
 from policies.replaying import Budget, Replay
 from policies.vocabulary import Claim, Reason, SimulatorKind, Verdict, VerdictKind
 from replay.fingerprint import fingerprint_of
-from replay.recording import encode
+from replay.recording import decode, encode
 from replay.simulators import (
     MalformedRecording,
     Simulation,
@@ -92,6 +92,16 @@ def test_the_simulator_gets_ticket_seed_and_recorded_inputs() -> None:
         stats=STATS,
     )
     assert [expected] == simulators.requests
+
+
+def test_a_recording_that_was_decoded_is_not_decoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It gives the same verdict, and the simulator the same request."""
+    played = decode(PLAY.recording, maximum_ticks=100)
+    simulators, again = FakeSimulators(), FakeSimulators()
+    before = verify(CLAIM, PLAY.recording, SEED, REPLAY, SIMULATOR, simulators)
+    monkeypatch.delattr("replay.verify.decode")
+    assert before == verify(CLAIM, PLAY.recording, SEED, REPLAY, SIMULATOR, again, played=played)
+    assert simulators.requests == again.requests
 
 
 @pytest.mark.parametrize(

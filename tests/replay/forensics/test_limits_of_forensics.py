@@ -215,23 +215,23 @@ def test_slow_motion_is_told_to_two_digits_and_of_a_run_of_a_tick_too():
 @pytest.mark.parametrize(
     ("ticks", "shape"),
     [
-        (1, (1, 2, 1)),
-        (239, (1, 2, 239)),
-        (479, (1, 2, 479)),
+        (1, (2, 1, 1)),
+        (239, (2, 1, 239)),
+        (479, (2, 1, 479)),
         (480, (2, 2, 240)),
         (481, (2, 2, 240)),
-        (1919, (7, 2, 274)),
-        (1920, (8, 2, 240)),
-        (9000, (8, 2, 1125)),
+        (1919, (2, 7, 274)),
+        (1920, (2, 8, 240)),
+        (9000, (2, 8, 1125)),
     ],
 )
 def test_a_run_is_compared_in_pieces_of_four_seconds_and_at_most_eight(ticks: int, shape: tuple[int, ...]):
     """Each holds all buttons; what is over at the end is dropped."""
     pieces = _pieces(np.arange(2 * ticks, dtype=np.float32).reshape(2, ticks))
     assert shape == pieces.shape
-    count, _, length = shape
-    assert [number * length for number in range(count)] == pieces[:, 0, 0].tolist()
-    assert [ticks + number * length for number in range(count)] == pieces[:, 1, 0].tolist()
+    _, count, length = shape
+    assert [number * length for number in range(count)] == pieces[0, :, 0].tolist()
+    assert [ticks + number * length for number in range(count)] == pieces[1, :, 0].tolist()
 
 
 def some_presses(seed: int, ticks: int = 2_000) -> np.ndarray[Any, np.dtype[np.uint32]]:

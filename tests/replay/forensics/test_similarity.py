@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from policies.judging import Forensics
 from policies.vocabulary import Reason
+from replay.forensics import similarity as forensic_similarity
 from replay.forensics.inputs import Inputs, inputs_of
 from replay.forensics.shingles import (
     BANDS,
@@ -159,3 +161,26 @@ def test_large_recordings_are_bounded():
     assert MOST_SHINGLES == shingles_of_bytes(one).size
     assert resemblance(shingles_of_bytes(one[5:]), shingles_of_bytes(one)) > 0.95
     assert 0.3 < resemblance(shingles_of_bytes(one[:50_000]), shingles_of_bytes(one)) < 0.7
+
+
+def test_P02_the_memory_of_a_comparison_does_not_grow_with_the_buttons():
+    """32 buttons that are pressed at random in each tick take as much as a few do: P02."""
+    busy = [np.random.default_rng(seed).integers(2**32, size=32_768, dtype=np.uint32) for seed in (1, 2)]
+    ours, theirs = of(busy[0]), of(busy[1])
+    assert 32 == len(ours.buttons) == len(theirs.buttons)
+    tracemalloc.start()
+    fit = correlation(ours, theirs)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert 0 < fit < 0.05
+    assert peak < 64 * 2**20
+
+
+def test_P02_buttons_that_are_compared_together_are_compared_as_one_by_one(monkeypatch: pytest.MonkeyPatch):
+    """How many are multiplied at once changes nothing of the fit."""
+    words = players.honest(3)
+    ours, theirs = of(words), of(players.edited(players.moved(words, 7), 5, 0.05))
+    together = correlation(ours, theirs)
+    monkeypatch.setattr(forensic_similarity, "MULTIPLIED", 1)
+    assert 1 < len(ours.buttons)
+    assert 0.5 < together == pytest.approx(correlation(ours, theirs), abs=1e-5)
