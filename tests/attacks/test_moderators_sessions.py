@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 
 import pytest
 from sqlalchemy import select
@@ -10,7 +11,7 @@ from structlog.testing import capture_logs
 
 from gateway.edge.auth import own_pages, passwords
 from gateway.edge.auth.moderator_secrets import digest_of
-from gateway.edge.auth.passwords import check_new_password
+from gateway.edge.auth.passwords import Passwords, check_new_password
 from gateway.edge.moderation.logins import ADDRESS_RATE
 from gateway.edge.problems import Problem
 from gateway.ledger.schema import events
@@ -285,6 +286,20 @@ def test_M13_a_password_that_many_have_is_refused(password: str):
 def test_a_password_that_nobody_else_has_is_taken(password: str):
     """A few unrelated words do, in any script, even if one of them is common."""
     check_new_password(password, "noor")
+
+
+async def test_a_password_is_the_same_however_a_keyboard_composes_it():
+    """One sends a letter with its dots, another the dots behind the letter; it is hashed and compared as one text."""
+    composed = "grün und weit 52"
+    for stored, typed in (
+        (composed, unicodedata.normalize("NFD", composed)),
+        (unicodedata.normalize("NFD", composed), composed),
+    ):
+        passwords = Passwords()
+        kept = await passwords.hashed(stored)
+        assert [True, True, False] == [
+            await passwords.are_equal(each, kept) for each in (stored, typed, typed[:-1])
+        ]
 
 
 async def test_M09_changes_of_people_are_events_without_secrets(harness: Harness):

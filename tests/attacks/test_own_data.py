@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import pytest
 
 from gateway.edge.identities import own_data
 from gateway.edge.identities.identity_parts import EXPORT_RATE
+from gateway.index import keys, lane_stream
 from gateway.ledger.acts import Act
 from gateway.ledger.players import merges
 from gateway.ledger.players.merges import Merge
@@ -139,6 +141,27 @@ async def test_who_is_erased_hears_nothing_of_friends_any_more(harness: Harness)
         await write(harness, private, 4, "eve")
         assert await feed.has_ended()
         assert [4] == await kept.scores(1)
+
+
+async def test_the_past_of_a_feed_tells_nothing_of_who_is_erased(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """However long it is: the name is in each change. The changes of others stay, for who resumes."""
+    monkeypatch.setattr(lane_stream, "TRIMMED_AT_ONCE", 2)
+    private, edge = await registered(harness), harness.edge
+    for score in range(1, 6):
+        for player in ("eve", "bob"):
+            await write(harness, private, score, player)
+
+    async def told() -> Counter[str]:
+        entries = await edge.index.client.xrange(keys.changes("vault"))
+        return Counter(fields["player"] for _, fields in entries)
+
+    before = await told()
+    assert {"eve", "bob"} == before.keys()
+    await edge.ledger.write(erasing.ask("eve", Act("cli:op", harness.clock()), grace_ms=0))
+    await Eraser(edge.ledger, edge.index, edge.catalogue).finish_all("eve", now_ms=harness.clock())
+    assert {"bob": before["bob"]} == await told()
 
 
 async def test_a_stolen_player_who_was_merged_away_comes_back_by_a_senior(harness: Harness):

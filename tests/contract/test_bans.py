@@ -111,6 +111,10 @@ def test_the_last_ban_that_was_lifted_decides_what_its_player_may_notice():
         ([over(shadow, 1), over(public, 2)], False),
         ([shadow, over(public, 2)], True),
         ([public, over(shadow, 2)], False),
+        ([shadow, public], False),
+        ([shadow, a_ban("two", "ada", is_shadow=True)], True),
+        ([shadow, a_ban("two", "ada", "other")], True),
+        ([a_ban("one", "ada", "other", is_shadow=True), public], False),
         ([], False),
     ):
         assert expected is is_shadow(stored, "race")
@@ -197,6 +201,45 @@ async def test_a_slice_of_a_ban_that_was_lifted_meanwhile_revokes_nothing(store:
         slice_of_it = banning.follow_slice(ban, page, {"tiny": board}, now_ms=NOON_MS)
         assert ([(1, "tiny")], {}) == (page, await ledger.write(slice_of_it))
         assert {"ada"} == {row[1] for row in await store.sql(STANDINGS)}
+
+
+async def test_a_slice_that_another_process_has_done_is_done_no_more(store: Store, board: Board):
+    """It neither moves the ban back to where it began, nor has it end before all have followed."""
+    async with open_in(store) as ledger:
+        await score(ledger, board, ("ada", 5))
+        await ledger.write(begin(a_ban("one", "ada")))
+        ban = await ledger.read(bans.ban("one"))
+        assert ban
+        page = await ledger.read(bans.next_to_follow(ban))
+        slice_of_it = banning.follow_slice(ban, page, {"tiny": board}, now_ms=NOON_MS)
+        first = await ledger.write(slice_of_it)
+        await ledger.write(lambda tx: bans.note_progress(tx, ban, seen_seq=None, again_ms=None, more=0))
+        assert (["tiny"], {}) == ([*first], await ledger.write(slice_of_it))
+        assert (1, None) == await progress(ledger)
+
+
+async def test_the_end_of_a_ban_does_not_wait_for_the_boards_that_the_ban_waited_for(
+    store: Store, board: Board
+):
+    """What was passed over is looked for again after a while, but what it took comes back at once."""
+    async with open_in(store) as ledger:
+        later = replace(board, policy=board.policy.model_copy(update={"board": "later"}))
+        parts: tuple[Any, ...] = (ledger, Nowhere(), Boards({"tiny": board}), Failures())
+        steward = BanKeeper(*parts, clock=lambda: NOON_MS)
+        await score(ledger, board, ("ada", 5))
+        await score(ledger, later, ("ada", 7), at_ms=NOON_MS + 7)
+        await ledger.write(begin(a_ban("one", "ada")))
+        assert 0 in [await steward.step() for _ in range(8)]
+        waiting = await ledger.read(bans.ban("one"))
+        assert waiting is not None
+        assert NOON_MS + banning.AGAIN_MS == waiting.again_ms
+        await ledger.write(lift("one", by="moderator:mia", now_ms=NOON_MS))
+        lifted = await ledger.read(bans.ban("one"))
+        assert (None, 0) == (lifted and lifted.again_ms, await ledger.read(bans.next_due(now_ms=NOON_MS)))
+        await steward.step()
+        assert "promoted" in {
+            row[0] for row in await store.sql("SELECT state FROM submissions WHERE board = 'tiny'")
+        }
 
 
 async def test_an_edge_leaves_what_was_played_on_deleted_boards_to_a_steward(store: Store, board: Board):

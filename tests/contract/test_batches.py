@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from gateway.ledger.judgement.expiry import UNDO_MS
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.moderation import selections
 from gateway.ledger.moderation.batch_items import BatchItem
-from gateway.ledger.moderation.batches import BatchState, load_batch
+from gateway.ledger.moderation.batches import BatchState, batches_before, load_batch
 from gateway.ledger.moderation.claims import CLAIM_MS, Claimant, claim_case
 from gateway.runtime import failpoints
 from gateway.runtime.failpoints import Point, Unforeseen
@@ -570,6 +571,29 @@ async def test_what_a_batch_left_is_not_left_again_for_want_of_a_policy(
         batch = await desk.settled(new.batch_id)
         outcomes = {"barred": 2} if goes == "before it" else {"barred": 1, "kept": 1}
         assert (outcomes, {"refused": 1, "no-policy": 1}) == (batch.outcomes, batch.left_out)
+
+
+async def test_a_board_that_two_scopes_have_is_selected_once(store: Store, board: Board):
+    """Who has a role on a family, and another one on a board of it, decides on each run of that board once."""
+    of_family = replace(board, policy=board.policy.model_copy(update={"board": "race.a"}))
+    async with open_in(store) as ledger:
+        desk = Desk(ledger, {"race.a": of_family})
+        await submitted(ledger, of_family, [("a", "ada", 1), ("b", "bob", 2)], to_state=State.PROMOTED)
+        batch = await desk.previewed(a_batch("one", DecisionKind.REVOKE, "race", "race.a"))
+        assert (BatchState.PREVIEWED, 2, 2) == (batch.state, batch.looked_at, batch.items)
+
+
+async def test_batches_between_which_nothing_happened_are_each_on_one_page(store: Store):
+    """The order of batches is that of the events before them, and many may follow the same event."""
+    names = ["b", "d", "a", "c"]
+    async with open_in(store) as ledger:
+        for name in names:
+            await ledger.write(begin(a_batch(name, DecisionKind.REVOKE)))
+        seq, name, listed = 2**62, "", list[str]()
+        while page := await ledger.read(batches_before(seq, name, count=1)):
+            seq, name = page[0].begin_seq, page[0].batch_id
+            listed.append(name)
+        assert sorted(names, reverse=True) == listed
 
 
 async def test_what_comes_while_a_batch_is_selected_is_not_in_it(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from itertools import count, islice
 
 import pytest
 
@@ -10,11 +11,12 @@ from gateway.catalogue.catalogue import Catalogue
 from gateway.derived.followers import LogFollower
 from gateway.derived.trends import Span, TrendKind, Trends, trend_of
 from gateway.derived.webhooks.sources import DecisionEvents
-from gateway.ledger.derived import achievements, counts, log, webhooks
+from gateway.ledger.derived import achievements, counts, lane_positions, log, webhooks
 from gateway.ledger.derived.achievements import Achievement
 from gateway.ledger.derived.webhooks import DeliveryAttempt, DeliveryState, Webhook, WebhookEvent
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.transaction import Transaction
+from gateway.runtime.lanes import LANES, lane_of
 from policies.loader import Policies
 from policies.vocabulary import State
 from tests.support import boards
@@ -97,6 +99,27 @@ async def test_the_first_achievement_stays_on_either_database(ledger: Ledger):
     assert [(8, 4), (7, 4)] == [(each.seq, each.rank) for each in found]
 
 
+async def test_a_consumer_of_before_there_were_lanes_goes_on_where_its_slowest_board_was(ledger: Ledger):
+    """What another board of the lane had by then comes again; a lane that has a position of its own goes by that."""
+    lane = lane_of("tiny")
+    names = (f"board-{number}" for number in count())
+    ahead, behind = islice((name for name in names if lane_of(name) == lane), 2)
+    earlier = {"": 1, ahead: 9, "tiny": 7, behind: 5}
+    for board, seq in earlier.items():
+        await ledger.write(log.move("heard", seq, board))
+    lanes = [lane, lane + 1 if lane + 1 < LANES else 0]
+    assert {lane: 5} == await ledger.read(lane_positions.of_lanes("heard", lanes))
+    await ledger.write(lane_positions.put("heard", {lane: 6}))
+    assert {lane: 6} == await ledger.read(lane_positions.of_lanes("heard", lanes))
+
+
+async def test_no_position_goes_back(ledger: Ledger):
+    """A steward that read the log before another one did tells of less than that one noted."""
+    await ledger.write(lane_positions.put("heard", {1: 9, 2: 3, 3: 5}))
+    await ledger.write(lane_positions.advance("heard", range(3), 5))
+    assert {1: 9, 2: 5, 3: 5} == await ledger.read(lane_positions.of_lanes("heard", range(LANES)))
+
+
 async def test_deliveries_come_and_go_on_either_database(ledger: Ledger):
     """Queued once, leased once, ended once, pruned in time."""
     await ledger.write(webhooks.add_webhook(HOOK))
@@ -116,6 +139,8 @@ async def test_deliveries_come_and_go_on_either_database(ledger: Ledger):
 
     done = DeliveryAttempt(leased, DeliveryState.DELIVERED, 70, "200", is_success=True, is_gone=False)
     assert set() == await ledger.write(webhooks.note_attempts([done], now_ms=70, disable_after=1))
+    late = done._replace(state=DeliveryState.PENDING, at_ms=80, outcome="timeout", is_success=False)
+    await ledger.write(webhooks.note_attempts([late], now_ms=75, disable_after=9))  # of a lease that was over
     assert await ledger.read(webhooks.next_due("wh_1")) is None
     assert {} == await ledger.read(webhooks.undelivered())
     prune = webhooks.prune_deliveries("wh_1", DeliveryState.DELIVERED, before_ms=71)

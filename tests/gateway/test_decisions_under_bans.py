@@ -193,3 +193,24 @@ def test_what_adds_to_runs_that_do_not_stand_yet_needs_two_moderators():
     assert needs_two(board)
     game.unban("one")
     assert not needs_two(board)
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+@pytest.mark.parametrize("kind", [DecisionKind.APPROVE, DecisionKind.REVOKE])
+def test_a_batch_on_runs_of_a_banned_player_is_taken_back_as_any_other(kind: DecisionKind, is_over: bool):
+    """Be the ban over by then or not: what it let count waits again, and what it revoked counts again."""
+    game = Deciders()
+    move = MOVES[kind.value]
+    run = game.play("track.a", "ada", 1, 0)
+    game.decide(run, State.PENDING, move[0], Reason.ANOMALY_PLAYER)
+    before = game.all_that_stands()[:4]
+    game.ban("one", "ada")
+    assert 1 == game.preview(kind, "ada")
+    assert {run: "decided"} == game.turn_batch(0)
+    if is_over:
+        game.unban("one")
+        assert (move[1], move[2]) == game.state_of(run)
+    assert {run: "reversed"} == game.turn_batch(0)
+    if not is_over:
+        game.unban("one")
+    assert before == game.all_that_stands()[:4]

@@ -15,7 +15,7 @@ from gateway.ledger.sqlite.transaction import drive
 from gateway.ledger.standings import counting, folds, reached
 from gateway.ledger.standings.counting import CountChange, with_one_more
 from gateway.ledger.standings.folds import standing_in
-from gateway.ledger.standings.slots import read_slot
+from gateway.ledger.standings.slots import SlotContent, StandingFold, read_slot
 from gateway.settlement.settle import receive
 from policies.choices import Operator, TieBreak, WindowKind
 from policies.fields import SortOrder
@@ -25,6 +25,7 @@ from policies.windows import window_at
 from tests.support import boards
 from tests.support.books import Books
 from tests.support.ledger import NOON_MS, new_submission
+from tests.support.standings import a_standing
 
 TIES = {
     TieBreak.FIRST: {},
@@ -163,6 +164,27 @@ def test_another_rule_folds_anew():
     books.board = board_of(Operator.BEST, SortOrder.ASCENDING, TieBreak.FIRST)
     books.decide("run-2", State.PROMOTED)
     assert (1, "run-1") == (found := stored(books)["alltime"])[:1] + found[3:4]
+
+
+@pytest.mark.parametrize("name", [None, *SlotContent._fields])
+def test_a_fold_is_stored_where_anything_but_its_number_is_another(name: str | None):
+    """Whatever a reader, an archive or a later fold goes by: a standing under an earlier rule is none of today's."""
+    standing = a_standing("ada", 5, 1, 1)
+    facts: dict[str, Any] = {
+        "score": 5,
+        "achieved_at_ms": standing.achieved_at_ms,
+        "achieved_seq": standing.achieved_seq,
+        "submission_id": standing.submission_id,
+        "expires_at_ms": standing.expires_at_ms,
+        "order": standing.order,
+        "member": standing.member,
+        "rule": standing.rule,
+    }
+    slot = SlotContent(anchors=None, seq=standing.seq - 1, **facts)
+    if name is not None:
+        value = getattr(slot, name)
+        slot = slot._replace(**{name: value + 1 if isinstance(value, int) else f"{value}-"})
+    assert (name not in (None, "anchors", "seq")) is StandingFold(slot, standing).is_changed
 
 
 def test_a_sum_that_was_held_to_the_limit_is_folded_anew(monkeypatch: pytest.MonkeyPatch):

@@ -26,7 +26,7 @@ from gateway.ledger.standings.ranks import (
     just_behind,
     page_of,
 )
-from gateway.ledger.standings.slots import put_standing, read_slot
+from gateway.ledger.standings.slots import StandingFold, put_standing, put_standings, read_slot
 from gateway.ledger.transaction import Transaction
 from gateway.shared_records import RankRequest, Standing
 from gateway.steward.index.anchoring import Anchoring
@@ -191,6 +191,34 @@ def test_a_standing_without_a_score_is_of_no_group():
             held[player] = a_standing(player, score, number, number, ranking)
             drive(put(tx, ranking, held[player]))
         drive(assert_as_sorted(tx, ranking, [*held.values()]))
+
+
+def test_two_who_leave_or_found_a_group_in_one_commit_count_it_once():
+    """What one has left is no group that the other leaves, and what one has founded is none that the other founds."""
+    ranking = a_ranking(ranks=list(RankKind))
+    held = {
+        player: a_standing(player, 100 - number // 2, number, number, ranking)
+        for number, player in enumerate(PLAYERS, start=1)
+    }
+    with in_memory() as tx:
+        for each in held.values():
+            drive(put(tx, ranking, each))
+        for step in ("tend", "respace", "respace"):
+            drive(tend_by(step, ranking)(tx))
+        together = [player for player, each in held.items() if each.score == 98]
+        assert 2 == len(together)
+        for score in (None, 60, 200):
+            for number, player in enumerate(together, start=100):
+                held[player] = a_standing(player, score, number, number, ranking)
+            drive(put_all(tx, ranking, [held[player] for player in together]))
+            drive(assert_as_sorted(tx, ranking, [*held.values()]))
+
+
+async def put_all(tx: Transaction, ranking: Ranking, some: Sequence[Standing]) -> None:
+    """As the decisions of one commit do it: all slots are read, and then all are put."""
+    folds = [StandingFold(await read_slot(tx, ranking, each.window, each.player), each) for each in some]
+    assert all(fold.before.anchors is not None for fold in folds)
+    await put_standings(tx, ranking, folds)
 
 
 async def test_ranks_are_exact_on_either_database(store: Store):
