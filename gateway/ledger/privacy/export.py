@@ -242,9 +242,7 @@ async def is_known(ledger: LedgerReads, player: str) -> bool:
     for table in _TABLES:
         if await ledger.read(_table(table, player, count=1)):
             return True
-    return bool(await ledger.read(_events(player, FIRST, count=1))) or bool(
-        await ledger.read(_submissions(player, FIRST, count=1))
-    )
+    return bool(await ledger.read(_submissions(player, FIRST, count=1)))
 
 
 def _table(table: str, player: str, *, count: int = ROWS) -> Operation[list[dict[str, Any]]]:
@@ -257,11 +255,11 @@ def _table(table: str, player: str, *, count: int = ROWS) -> Operation[list[dict
     return work
 
 
-def _events(player: str, after: int, *, count: int = PAGE) -> Operation[list[dict[str, Any]]]:
+def _events(player: str, after: int) -> Operation[list[dict[str, Any]]]:
     """Return the next events of a player that belong to no submission."""
 
     async def work(tx: Transaction) -> list[dict[str, Any]]:
-        rows = await tx.rows(_EVENTS, player=player, after=after, count=count)
+        rows = await tx.rows(_EVENTS, player=player, after=after, count=PAGE)
         return [_named(events, row) for row in rows]
 
     return work
