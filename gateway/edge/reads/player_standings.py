@@ -262,8 +262,7 @@ class _PlayerReader:
         archived = await self.edge.ledger.read(work, ReadKind.PAGES)
         found: dict[str, RankedStanding | None] = {}
         for place in over:
-            entries = archived.get(place.board.name)
-            if entries and entries.window.is_readable:
+            if entries := archived.get(place.board.name):
                 archive = Archive(self.edge, place.board, place.window)
                 found[place.board.name] = _of_page(archive.index_page(entries, place.kind))
         return found

@@ -133,7 +133,7 @@ def archived_players(board: str, window: str, wanted: Sequence[str]) -> Operatio
 def archived_entries_of(
     player: str, wanted: Mapping[str, Sequence[str]]
 ) -> Operation[dict[str, ArchivedEntries]]:
-    """Return a player's entry, or no entries, by name of the board, in windows that the archive has.
+    """Return a player's entry, or no entries, by name of the board, in windows that the archive shows.
 
     The boards are listed by window.
     """
@@ -142,7 +142,7 @@ def archived_entries_of(
         found: dict[str, ArchivedEntries] = {}
         for window, boards in wanted.items():
             archived = await load_listed(tx, window, boards)
-            readable = {each.board: each for each in archived if each.revision}
+            readable = {each.board: each for each in archived if each.is_readable}
             rows = await fetch_listed(tx, _ON_BOARDS, list(readable), window=window, player=player)
             of_board = {row[0]: ArchivedEntry(*row[1:]) for row in rows}
             found |= {
