@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from gateway.edge.admission.shedding import Entrance
 from gateway.edge.app import build_app
 from gateway.edge.connections import ConnectionGate
 from gateway.edge.live import heartbeats, sse
@@ -69,6 +70,23 @@ def test_R12_a_second_head_has_the_same_deadline(settings: Settings, loop: str):
             await slow.send(b"GET /livez HTTP/1.1\r\nHost: " + harness.authority.encode() + b"\r\n\r\n")
             assert 200 == (await slow.answer()).status
             await slow.send(b"GET /livez HTTP/1.1\r\nX-Slow: ")
+            assert await slow.is_closed()
+
+    on(loop, settings, scenario, head_timeout_s=0.8)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_R12_who_was_refused_at_the_door_has_the_same_deadline(
+    settings: Settings, loop: str, monkeypatch: pytest.MonkeyPatch
+):
+    """A full edge keeps no connection for a client that never comes again."""
+
+    async def scenario(harness: Harness) -> None:
+        request = honest(harness, await a_run(harness))
+        monkeypatch.setattr(Entrance, "is_full", lambda _: True)
+        async with RawConnection(harness.authority) as slow:
+            await slow.send(as_bytes(request, harness.authority))
+            assert 503 == (await slow.answer()).status
             assert await slow.is_closed()
 
     on(loop, settings, scenario, head_timeout_s=0.8)

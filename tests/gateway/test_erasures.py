@@ -298,6 +298,25 @@ def test_with_a_player_those_who_were_merged_into_them_are_erased():
         game.merge("cyd", "bob")
 
 
+def test_a_slice_of_an_erasure_passes_over_nothing():
+    """Runs, runs that were moved, and events of the player alone are looked through in the order of the log."""
+    game = Merged(dict(a_game().tracks))
+    game.books.do(queries.add_player("ada", SECRET, now_ms=NOON_MS, is_unique=True))
+    for track in ("track.b", "track.a"):
+        for number in range(3):
+            said(game, f"{track}-{number}", "ada", track)
+    for number in range(3):
+        name = f"{SECRET} {number}"
+        game.books.do(choose_name("ada", name, Act("player:ada", NOON_MS + number), is_unique=True))
+    later = game.tracks.pop("track.b")
+    game.merge("ada", "bob")
+    game.tracks["track.b"] = later
+    game.books.do(ask("bob", Act("player:bob", NOON_MS)))
+    for player in ("ada", "bob"):
+        asyncio.run(Forgotten(game).finish(player, now_ms=DONE))
+    assert 0 == everything(game).count(SECRET)
+
+
 def test_runs_that_a_merge_moves_meanwhile_are_erased_too():
     """Behind what was looked through of the target already: they are the source's still."""
     game = a_life()
@@ -408,14 +427,14 @@ def runs_in(lines: Sequence[Mapping[str, Any]]) -> list[str]:
     return [line["submission_id"] for line in lines if line.get("table") == "submissions"]
 
 
-def said(game: Merged, name: str, player: str) -> None:
+def said(game: Merged, name: str, player: str, track: str = "track.a") -> None:
     """A run with a text in its details, which counts."""
     new = new_submission(name, player=player, at_ms=NOON_MS, score=2, recording=None)
     on_track = new._replace(
-        submission=new.submission._replace(board="track.a"), details=json.dumps({"said": SECRET})
+        submission=new.submission._replace(board=track), details=json.dumps({"said": SECRET})
     )
     game.books.append([on_track])
-    game.runs[name] = game.tracks["track.a"]
+    game.runs[name] = game.tracks[track]
     game.decide(name, *_turns["verify"])
 
 
@@ -460,6 +479,21 @@ def test_a_players_own_copy_is_bounded_and_goes_on(monkeypatch: pytest.MonkeyPat
     assert [2, 2, 2, 1, 0] == [len(runs_in(copy)) for copy in copies]
     assert [len(copy) - 2 for copy in copies] == [copy[-1]["rows"] for copy in copies]
     assert [4, 7] == [len(runs_in(own_of(game, most_runs=most))) for most in (3, 7)]
+
+
+def test_an_export_has_each_run_where_some_were_moved_and_some_are_still_to_follow(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """A page is of what comes next in the log, be it a run of their own yet or one that counts for another."""
+    game = Merged(dict(a_game().tracks))
+    names = [game.play(track, "ada", number, 0) for track in ("track.b", "track.a") for number in range(4)]
+    later = game.tracks.pop("track.b")
+    game.merge("ada", "bob")
+    game.tracks["track.b"] = later
+    assert [None] * 4 + ["ada"] * 4 == [played_by for _, _, played_by in game.owners()]
+    for count in (1, 2, 3):
+        monkeypatch.setattr(export._submissions, "__kwdefaults__", {"count": count})
+        assert names == runs_in(lines_of(game))
 
 
 def test_an_export_has_each_standing_on_boards_of_families_where_its_pages_end(

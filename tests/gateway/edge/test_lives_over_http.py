@@ -166,13 +166,20 @@ async def reopened(studio: Studio, ada: str, steward: Steward) -> None:
     assert [] == await archived(harness, "race.a")
     await studio.done({"action": "close", "board": "race.a"}, path=RACES)
     harness.clock.shift(LIFETIME_S + 21)
-    await begun(harness)
-    assert [] == await archived(harness, "race.a")
-    again = await harness.get("/v1/boards/race.a/entries")
-    assert (None, [20, 9]) == (again.headers.get("Scoregate-Revision"), scores(again))
+    for work in (nothing, begun):
+        await work(harness)
+        assert [] == await archived(harness, "race.a")
+        again = await harness.get("/v1/boards/race.a/entries")
+        assert (None, [20, 9]) == (again.headers.get("Scoregate-Revision"), scores(again))
+        own = await harness.get(f"/v1/players/{again.body['entries'][0]['player']}/entries?boards=race.a")
+        assert [20] == [each["standing"]["score"] for each in own.body["entries"]]
     await steward.archive()
     assert [(3, 2)] == await archived(harness, "race.a")
     assert [20, 9] == scores(await harness.get("/v1/boards/race.a/entries"))
+
+
+async def nothing(_: Harness) -> None:
+    """No steward has come by yet."""
 
 
 async def begun(harness: Harness) -> None:

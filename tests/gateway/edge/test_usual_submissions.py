@@ -365,6 +365,41 @@ async def test_a_client_that_leaves_takes_nothing_along(harness: Harness, monkey
     assert 0 == harness.edge.entrance._expected
 
 
+async def test_a_connection_is_not_idle_while_its_submission_is_under_way(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """The time between two requests may end while the second is stored: it is answered, and the connection stays."""
+    is_at_the_ledger, may_go_on, append_all = asyncio.Event(), asyncio.Event(), GroupedWrites.append_all
+    taken_from: list[Connection] = []
+    take = UsualSubmissions.take
+
+    async def held(self, group):
+        is_at_the_ledger.set()
+        await may_go_on.wait()
+        return await append_all(self, group)
+
+    def noted(self, connection, data):
+        taken_from.append(connection)
+        take(self, connection, data)
+
+    monkeypatch.setattr(UsualSubmissions, "take", noted)
+    read = f"GET /livez HTTP/1.1\r\nHost: {harness.authority}\r\n\r\n".encode()
+    async with RawConnection(harness.authority) as connection:
+        await connection.send(read)
+        assert 200 == (await connection.answer()).status
+        monkeypatch.setattr(GroupedWrites, "append_all", held)
+        run, claim = await harness.played()
+        await connection.send(as_bytes(harness.signed(run, claim), harness.authority))
+        await is_at_the_ledger.wait()
+        [own] = taken_from
+        own._next_keepalive_close_time = 0.0
+        own._process_keepalive()
+        may_go_on.set()
+        assert 202 == (await connection.answer()).status
+        await connection.send(read)
+        assert 200 == (await connection.answer()).status
+
+
 async def test_an_edge_that_ends_says_so_on_the_short_way(harness: Harness, monkeypatch: pytest.MonkeyPatch):
     """A request that was taken before the end began is answered with `Connection: close`, and the connection closes."""
     run, claim = await harness.played()

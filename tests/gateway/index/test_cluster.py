@@ -16,6 +16,7 @@ from redis.exceptions import ConnectionError as NoConnection
 from redis.exceptions import ResponseError
 
 from gateway.edge.health.probes import Probes
+from gateway.index import cluster as cluster_module
 from gateway.index import keys
 from gateway.index.cluster import keys_by_server, scan
 from gateway.index.connection import _cluster_of, connect, refuse_evicting
@@ -263,6 +264,24 @@ async def test_keys_are_grouped_by_the_server_that_has_them(client: Redis, valke
     single = connect(valkey.url, timeout_ms=100)
     assert [streams] == await keys_by_server(single, streams)
     await single.aclose()
+
+
+async def test_a_key_whose_slot_no_node_has_is_grouped_with_no_other(
+    client: Redis, monkeypatch: pytest.MonkeyPatch
+):
+    """Whoever asks for it hears so, and those who ask for others have their answers."""
+    node_of = cluster_module.node_of
+    lost, *others = [keys.lane_changes(lane) for lane in range(9)]
+
+    async def without_a_slot(client: Any, key: str) -> Any:
+        if key == lost:
+            raise NoConnection("no node has the slot")
+        return await node_of(client, key)
+
+    expected = await keys_by_server(client, others)
+    monkeypatch.setattr(cluster_module, "node_of", without_a_slot)
+    groups = await keys_by_server(client, [*others, lost])
+    assert [*expected, [lost]] == groups
 
 
 async def test_commands_that_are_sent_together_fail_with_their_own_server(cluster: ValkeyCluster):

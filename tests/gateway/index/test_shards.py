@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from redis.asyncio import Redis
 
 from gateway.index import keys, shards
-from gateway.index.board_index import Cut
+from gateway.index.board_index import BoardIndex, Cut
 from gateway.index.connection import connect
 from gateway.index.groups.friends import Circles, FriendList
 from gateway.index.shards import ShardedIndex, board_index, shard_of
@@ -172,6 +172,20 @@ async def test_a_page_has_another_version_once_any_shard_changes(cluster: Valkey
         assert seen[-1] == await board.versions.of("alltime")
     assert list(range(9)) == [each.total for each in seen]
     assert 9 == len({each.name for each in seen})
+    await client.aclose()
+
+
+async def test_a_page_beyond_an_end_says_how_many_are_ahead_of_it(cluster: ValkeyCluster):
+    """As on a board in one piece: nobody at the beginning, and all of them at the end."""
+    client = connect(cluster.url, timeout_ms=5_000)
+    whole, board = BoardIndex(client, a_ranking(board="whole")), sharded(client, a_ranking(), 4)
+    for index in (whole, board):
+        for seq in range(1, 9):
+            await index.project(a_change(seq, a_standing(f"p{seq}", seq, seq, seq, index.ranking)))
+        first, last = [(await index.page("alltime", at, 1)).entries[0].place for at in (0, 7)]
+        ends = [Cut(first, is_behind=False), Cut(last)]
+        pages = [await index.seek("alltime", cut, 3) for cut in ends]
+        assert [(8, (), 0), (8, (), 8)] == [(page.total, page.entries, page.ahead) for page in pages]
     await client.aclose()
 
 

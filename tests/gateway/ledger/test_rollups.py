@@ -62,12 +62,14 @@ def rollup_board(take: str, order: str = "descending", **rollup: Any) -> Board:
 
 
 @lru_cache(maxsize=8)
-def family(operator: str, order: str) -> dict[str, Board]:
+def family(operator: str, order: str, *, is_composite: bool = False) -> dict[str, Board]:
     """The boards of the family, each with all rollups."""
     rollups = tuple(rollup_board(take, order) for take in TAKES)
+    most = 1_000 if is_composite else 2**40
+    ties = {"tie_break": "composite", "tie_resolution_ms": 3_600_000} if is_composite else {}
     with tempfile.TemporaryDirectory() as folder:
-        score = {"minimum": -(2**40), "maximum": 2**40}
-        track = boards.board(Path(folder), operator=operator, order=order, score=score, **SEASONS)
+        score = {"minimum": -most, "maximum": most}
+        track = boards.board(Path(folder), operator=operator, order=order, score=score, **ties, **SEASONS)
     return {
         name: dataclasses.replace(
             track, policy=track.policy.model_copy(update={"board": name}), rollups=rollups
@@ -562,9 +564,9 @@ def test_a_player_whom_two_borders_pass_at_once_loses_the_points_of_both():
 BY_PERCENTILE = {"percentiles": [{"at": 81, "points": 3}, {"at": 41, "points": 1}]}
 
 
-def five_players(rollup: Board) -> Game:
+def five_players(rollup: Board, *, is_composite: bool = False) -> Game:
     """A game in which p0 to p4 have scores of 0 to 40 on one board, and their points by a rollup's policy."""
-    tracks = family("best", "descending")
+    tracks = family("best", "descending", is_composite=is_composite)
     game = Game({name: dataclasses.replace(track, rollups=(rollup,)) for name, track in tracks.items()})
     opened = [OpenedBoard("track.a", "track", "A")]
     game.books.do(open_boards(FamilyTerms("track", "sha256:track"), opened, actor="cli", at_ms=NOON_MS))
@@ -598,6 +600,31 @@ def test_a_run_by_a_process_of_another_policy_is_compared_again(others: dict[str
     assert [("p0", 1), ("p3", 1), ("p4", 3)] == game.books.rows(
         "SELECT player, points FROM rollup_points WHERE \"window\" = 'alltime' ORDER BY player"
     )
+
+
+def test_a_run_by_a_process_of_another_policy_is_compared_again_though_its_player_stays_where_they_are():
+    """On a board whose places have no number of a run, an equal one takes the place of the first, and its points."""
+    game = five_players(rollup_board("points", **BY_PERCENTILE), is_composite=True)
+    before, today = stands(game), game.tracks
+    for _ in range(2):
+        game.play("track.a", "p3", 30, 0)
+    game.turn("run-6")  # of the same instant as run-3
+    compare(game)
+    others = BY_PERCENTILE | {"percentiles": [{"at": 0, "points": 7}]}
+    rollups = (rollup_board("points", **others),)
+    game.runs["run-3"] = dataclasses.replace(today["track.a"], rollups=rollups)
+    game.turn("run-3")
+    compare(game)
+    assert before == stands(game)
+
+
+def test_borders_are_made_void_once():
+    """A change by other rules is noted when it ends them, and not with each run until a steward has stored new ones."""
+    game = five_players(rollup_board("points", **BY_PERCENTILE))
+    change = RollupChange("all-points", "track.a", "alltime", 1)
+    assert [True, False] == [
+        game.books.do(lambda tx: rollup_borders.forget_borders(tx, change)) for _ in range(2)
+    ]
 
 
 def test_a_verdict_notes_all_windows_of_a_rollup_by_rank_at_once():
