@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
+import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from scoregate_client import HttpAnswer, HttpRequest, Unanswered, Unconnected
+from scoregate_client import (
+    HttpAnswer,
+    HttpRequest,
+    Unanswered,
+    Unconnected,
+    aiohttp_transport,
+    blocking_transport,
+)
 from scoregate_client.aiohttp_transport import AiohttpTransport
 from scoregate_client.blocking_transport import BlockingTransport
 from scoregate_client.running import result_of
@@ -115,6 +125,51 @@ async def test_a_feed_that_is_silent_for_too_long_is_lost(transport: type) -> No
             await heard(transport(), HttpRequest("GET", f"http://127.0.0.1:{port}/", silence_s=0.2))
     assert not isinstance(lost.value, Unconnected)
     assert 1 == len(saying.heads)
+
+
+@both
+async def test_an_answer_that_trickles_is_given_up_in_its_time(transport: type) -> None:
+    """However little silence there is in it: a game does not wait a day for a page."""
+    has_left = asyncio.Event()
+
+    async def trickle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+        leaving = asyncio.create_task(reader.read())
+        while not leaving.done():
+            writer.write(b"x")
+            await asyncio.wait({leaving}, timeout=0.02)
+        has_left.set()
+        writer.close()
+
+    async with await asyncio.start_server(trickle, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        with pytest.raises(Unanswered) as late:
+            await sent(transport(), HttpRequest("GET", url, within_s=0.3))
+        await asyncio.wait_for(has_left.wait(), PATIENCE_S)
+    assert not isinstance(late.value, Unconnected)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="how a full listener answers is the system's")
+@both
+@pytest.mark.parametrize("is_feed", [True, False])
+async def test_an_address_that_swallows_everything_is_not_connected_to(
+    transport: type, monkeypatch: pytest.MonkeyPatch, *, is_feed: bool
+) -> None:
+    """As a firewall does: it is given up long before an answer would be, and whatever was asked did nothing."""
+    for module in (aiohttp_transport, blocking_transport):
+        monkeypatch.setattr(module, "CONNECT_S", 0.1)
+    request = HttpRequest("POST", "", silence_s=45.0) if is_feed else HttpRequest("POST", "")
+    with socket.socket() as full, ExitStack() as waiting:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for _ in range(3):  # nobody accepts them, so that the kernel drops whoever comes now
+            one = waiting.enter_context(socket.socket())
+            one.setblocking(False)
+            one.connect_ex(full.getsockname())
+        url = f"http://127.0.0.1:{full.getsockname()[1]}/"
+        with pytest.raises(Unconnected):
+            await heard(transport(), replace(request, url=url))
 
 
 async def test_a_gateway_with_a_certificate_of_its_own_is_known_by_the_callers_context(

@@ -54,7 +54,7 @@ class AiohttpTransport:
     def _exchange(self, request: HttpRequest) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                timeout=aiohttp.ClientTimeout(total=WITHIN_S),
+                timeout=aiohttp.ClientTimeout(total=WITHIN_S, sock_connect=CONNECT_S),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 middlewares=(_once,),
             )
