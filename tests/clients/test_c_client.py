@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.clients.faulty import Canned
 from tests.clients.languages import C_CLIENT, DRIVERS, ROOT
 from tests.clients.stage import Stage
 from tests.support.gate import missing
@@ -77,8 +78,9 @@ def test_what_is_made_for_unreal_compiles_beside_stand_ins_for_its_headers(tmp_p
         checked("g++", *include, "-fsyntax-only", source)
 
 
-def test_the_program_of_the_readme_is_on_the_board(tmp_path: Path, stage: Stage):
-    """As the page says: compiled by its command, against the bundled game, with a real verdict."""
+@pytest.fixture
+def program(tmp_path: Path) -> str:
+    """The command of the README's program, which its own commands have compiled."""
     needs("gcc", "curl-config")
     readme = (C_CLIENT / "README.md").read_text()
     shown = re.search(
@@ -86,7 +88,21 @@ def test_the_program_of_the_readme_is_on_the_board(tmp_path: Path, stage: Stage)
     )
     assert shown
     checked("sh", "-c", shown[1].replace("clients/c", str(C_CLIENT)), cwd=tmp_path)
-    said = checked(shown[2], stage.url, cwd=tmp_path)
+    return shown[2]
+
+
+def test_the_program_of_the_readme_says_that_a_run_waits(tmp_path: Path, stage: Stage, program: str):
+    """Behind a portal that answers for the gateway: what is in its way is told, and the status is no success."""
+    stage.proxy.on("/scores", Canned(403, b"<html>", {"Content-Type": "text/html"}), times=9)
+    done = subprocess.run([program, stage.url], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (1, True) == (done.returncode, "submitting: " in done.stderr), done.stdout + done.stderr
+    assert done.stdout.endswith("The run waits in scoregate-queue, and is sent by the next flush.\n")
+    assert 1 == len(list((tmp_path / "scoregate-queue").glob("*.json")))
+
+
+def test_the_program_of_the_readme_is_on_the_board(tmp_path: Path, stage: Stage, program: str):
+    """As the page says: compiled by its command, against the bundled game, with a real verdict."""
+    said = checked(program, stage.url, cwd=tmp_path)
     ranked = re.search(r"\d+ points are promoted, rank 1\n  1\. Ada +\d+\n", said)
     # for a moment, what counts is not ranked yet, as the page says
     assert ranked or re.search(r"\d+ points are promoted, rank 0\n", said), said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from base64 import b64decode
@@ -14,10 +15,21 @@ import pytest
 from scoregate_client import Run, ScoregateClient, Submission
 
 from tests.clients import buttons
+from tests.clients.faulty import Canned
 from tests.clients.stage import Stage, claim, running_stage
 
 ROOT = Path(__file__).parents[2]
 CLIENT = ROOT / "clients" / "python"
+
+
+ZOE_ALONE = json.dumps(
+    {
+        "board": "arcade",
+        "window": "alltime",
+        "total": 1,
+        "entries": [{"rank": 1, "player": "p_zoe", "name": "Zoe", "score": 7}],
+    }
+).encode()
 
 
 def shown(page: Path, name: str) -> str:
@@ -41,6 +53,20 @@ def test_the_program_of_the_readme_is_on_the_board(
     # for a moment, what counts is not ranked yet, as the page says
     assert ranked or re.search(r"^\d+ points are promoted, rank None$", said, re.MULTILINE), said
     assert [] == list((tmp_path / "scoregate-queue").glob("*.json"))
+
+
+def test_the_program_of_the_readme_says_that_a_run_waits(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Behind a portal that answers for the gateway: it shows the board all the same, and nothing is lost."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["five_minutes.py", stage.url])
+    stage.proxy.on("/scores", Canned(403, b"<html>", {"Content-Type": "text/html"}), times=9)
+    stage.proxy.on("/entries", Canned(200, ZOE_ALONE, {"Content-Type": "application/json"}))
+    program = (CLIENT / "examples" / "five_minutes.py").read_text("utf-8")
+    exec(compile(program, "five_minutes.py", "exec"), {"__name__": "__main__"})
+    assert "kept 403 about:blank: no detail\n1. Zoe 7\n" == capsys.readouterr().out
+    assert 1 == len(list((tmp_path / "scoregate-queue").glob("*.json")))
 
 
 def test_the_game_with_a_loop_of_its_own_submits_beside_it(

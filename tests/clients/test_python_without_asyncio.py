@@ -17,11 +17,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scoregate_client import (
+    Batch,
     BlockingTransport,
+    DamagedAsset,
     HttpAnswer,
     HttpRequest,
     HttpStream,
     ModeratorClient,
+    Person,
     Recorder,
     Run,
     ScoregateClient,
@@ -34,6 +37,7 @@ from scoregate_client import (
     Unconnected,
     encode_recording,
 )
+from scoregate_client.assets import ASSET_BYTES
 from scoregate_client.documents import Document, page_of
 from scoregate_client.retrying import asked_pause_s, pause_s
 
@@ -41,6 +45,27 @@ from tests.clients.test_python_client import NOW, RUN_DOCUMENT, SUBMISSION_DOCUM
 from tests.support.thorough import examples
 
 Answered = HttpAnswer | Exception
+BATCH_DOCUMENT: dict[str, Any] = {
+    "batch": "b_1",
+    "state": "previewed",
+    "by": "mara",
+    "action": "revoke",
+    "code": "cheating",
+    "scopes": ["arcade"],
+    "selection": {},
+    "items": 1,
+    "boards": [],
+    "board_count": 0,
+    "podiums": [],
+    "podium_count": 0,
+    "in_cases": 0,
+    "left_out": {},
+    "outcomes": {},
+    "detail": None,
+    "created_at": "2026-11-20T00:00:00Z",
+    "expires_at": None,
+    "etag": '"1"',
+}
 FAMILIES = "https://scores.example/v1/families"
 
 
@@ -172,13 +197,27 @@ def test_only_what_did_nothing_is_repeated_where_a_second_would_be_created() -> 
         assert 1 == len(world.sent)
 
 
+MARA = Person(
+    moderator="mara",
+    grants={"*": "moderator"},
+    players=(),
+    has_password=True,
+    has_identity=False,
+    second_factor=False,
+    created_at="2026-11-20T00:00:00Z",
+    etag='"1"',
+)
+
+
 @pytest.mark.parametrize(
     "act",
     [
         lambda client: client.next_case(board="arcade"),
         lambda client: client.add_person("mara", {"*": "moderator"}),
+        lambda client: client.invite_again(MARA),
+        lambda client: client.reset_person(MARA),
     ],
-    ids=["a case", "an invitation"],
+    ids=["a case", "an invitation", "another invitation", "an invitation after a reset"],
 )
 def test_what_a_moderator_would_get_twice_is_asked_for_once(
     act: Callable[[SyncModeratorClient], object],
@@ -190,6 +229,52 @@ def test_what_a_moderator_would_get_twice_is_asked_for_once(
     assert 1 == len(world.sent)
     client, world = a_moderator(Unanswered("lost"), told(200, {"views": []}))
     assert ((), 2) == (client.remove_view("mine"), len(world.sent))
+
+
+@pytest.mark.parametrize("state", ["selecting", "applying", "reversing"])
+def test_a_batch_is_awaited_until_the_gateway_has_no_more_to_do(state: str) -> None:
+    """Whichever of the three it is at; what is previewed, applied, reversed or let go is not read again."""
+    going_on = BATCH_DOCUMENT | {"state": state}
+    client, world = a_moderator(
+        told(200, {"batch": going_on}), told(200, {"batch": BATCH_DOCUMENT | {"state": "applied"}})
+    )
+    assert "applied" == client.await_batch(Batch.from_json(going_on), pause_s=3.0).state
+    assert [3.0, 3.0] == world.pauses
+    for over in ("previewed", "applied", "reversed", "abandoned"):
+        assert over == client.await_batch(Batch.from_json(BATCH_DOCUMENT | {"state": over})).state
+    assert 2 == len(world.sent)
+
+
+def test_a_feed_that_is_left_is_let_go_at_once() -> None:
+    """Its connection with it, though somebody may still hold the generator."""
+    client, world = a_client()
+    left: list[str] = []
+
+    @asynccontextmanager
+    async def listen(request: HttpRequest) -> AsyncIterator[HttpStream]:
+        async def chunks() -> AsyncIterator[bytes]:
+            yield b"event: begin\nid: 1\n\nevent: reset\nid: 2\n\n"
+
+        try:
+            yield HttpStream(200, {"content-type": "text/event-stream"}, chunks())
+        finally:
+            left.append(request.url)
+
+    world.listen = listen  # type: ignore[method-assign]
+    events = client.watch("arcade")
+    assert ("begin", []) == (next(events).kind, left)
+    events.close()
+    assert ["https://scores.example/v1/boards/arcade/live?mode=all"] == left
+
+
+def test_no_more_is_downloaded_than_the_largest_asset_has() -> None:
+    """In a time of its own, for a slow line; what is longer is told from what is damaged."""
+    cut = HttpAnswer(200, {}, b"x", is_whole=False)
+    client, world = a_client(cut, attempts=1)
+    with pytest.raises(DamagedAsset, match=f"more than {ASSET_BYTES} bytes"):
+        client.asset("track.spa", "sha256:" + "0" * 64)
+    [request] = world.sent
+    assert (ASSET_BYTES, 600.0, 30.0) == (request.most_bytes, request.within_s, request.silence_s)
 
 
 def test_times_of_moderators_are_sent_as_the_gateway_reads_them() -> None:

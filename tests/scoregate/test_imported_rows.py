@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -11,12 +12,13 @@ import pytest
 
 from gateway.edge.wire.bodies import BATCH_LIMIT
 from policies.errors import SettingsError
+from scoregate.commands.imports import import_scores
 from scoregate.imports import imported_rows
 from scoregate.imports.csv_rows import Columns, scores_of_csv
 from scoregate.imports.imported_rows import Checkpoint, Row, check_rows, import_rows, rows_of
 from tests.support.durability import SureDisk
 from tests.support.harness import Harness
-from tests.support.importing import import_into, key_of
+from tests.support.importing import import_into, key_of, listed
 
 
 def rows(text: str, at: str | None = None, board: str = "b") -> list[Row]:
@@ -137,3 +139,15 @@ async def test_the_command_brings_a_file_onto_a_board_once(harness: Harness, tmp
     assert (
         '"row": 3, "place": "line 4", "player": "bob"' in (tmp_path / "scores.csv.arcade.refused").read_text()
     )
+
+
+async def test_an_import_goes_on_however_its_address_ends(
+    harness: Harness, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A slash at the end makes no other gateway: what is done is known, and is not done again."""
+    key, source = await key_of(harness, tmp_path), tmp_path / "scores.csv"
+    source.write_text("player,score\nzoe,70\n")
+    assert 0 == await import_into(harness, source, key)
+    await asyncio.to_thread(import_scores, str(source), "arcade", f"{harness.url}/", key, "eu-1")
+    assert "goes on after row 1" in " ".join(capsys.readouterr().err.split())
+    assert [("zoe", 70)] == await listed(harness)

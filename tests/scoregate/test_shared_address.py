@@ -156,7 +156,7 @@ def test_PT_a_name_of_two_families_has_one_port(monkeypatch: pytest.MonkeyPatch)
 
 def test_PT_an_address_of_ipv6_is_no_address_of_ipv4():
     """As asyncio has it, so that one edge and several have the same ports: another program may have that of IPv4."""
-    with sharing("[::1]:0", 2) as address:
+    with sharing("[::]:0", 2) as address:
         sockets = [*address._claims, *address.sockets()]
         only = {each.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY) for each in sockets}
         for each in sockets[1:]:
