@@ -336,3 +336,13 @@ async def test_duties_share_a_version_for_a_moment(duty: Duty, monkeypatch: pyte
     versions.now = 3
     now_s[0] += 2 * fencing.RECENT_S
     assert 3 == await ledger.recent_version()
+
+    async def slow() -> object:
+        answer = await versions.version()
+        now_s[0] += 2 * fencing.RECENT_S
+        return answer
+
+    monkeypatch.setattr(duty.ledger, "version", slow)
+    assert 3 == await ledger.version()
+    versions.now = 4
+    assert 4 == await ledger.recent_version(), "an answer is as old as its question"
