@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
@@ -15,7 +16,7 @@ from gateway.index.feed import catch_up_budget, reader
 from gateway.index.feed.events import EventKind
 from gateway.index.feed.live_feed import LiveFeed, Subscription
 from gateway.index.feed.reader import LaneReader
-from gateway.index.lane_stream import StreamTrimmed
+from gateway.index.lane_stream import LanePage, LaneStream, StreamTrimmed
 from gateway.runtime.lanes import lane_of
 from policies.errors import IndexUnavailable
 from tests.support.attack import until
@@ -55,6 +56,48 @@ async def seqs(following: Subscription, count: int) -> list[int]:
         while len(found) < count:
             found += [event.change.seq for event in await anext(following.events) if event.change]
     return found
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["left", "followed anew"])
+@pytest.mark.parametrize("how", ["a page", "a gap"])
+async def test_what_is_read_of_a_lane_that_was_left_meanwhile_is_told_to_nobody(
+    client: Redis, monkeypatch: pytest.MonkeyPatch, how: str, *, again: bool
+):
+    """Whoever follows it anew begins at its end, and would hear of what was there before."""
+    told: list[str] = []
+    after = LaneStream.after
+
+    async def nothing(_: int) -> None:
+        """Nobody announces."""
+
+    async def left_meanwhile(self: LaneStream, *rest: Any) -> LanePage:
+        page = await after(self, *rest)
+        lanes.leave(LANE)
+        if again:
+            begin()
+        if how == "a gap":
+            raise StreamTrimmed
+        return page
+
+    def begin() -> reader.LaneCursor:
+        lanes._cursors[LANE] = reader.LaneCursor(LANE, LaneStream(client, keys.lane_changes(LANE)))
+        return lanes._cursors[LANE]
+
+    lanes = LaneReader(
+        client,
+        hear=lambda *_: told.append("a page"),
+        begin_again=lambda *_: told.append("a gap"),
+        grown=nothing,
+    )
+    cursor = begin()
+    [cursor.last_id, _] = await add(client, "b", 1, 2)
+    await lanes._read(cursor)
+    assert ["a page"] == told
+    told.clear()
+    monkeypatch.setattr(LaneStream, "after", left_meanwhile)
+    await add(client, "b", 3)
+    await lanes._read(cursor)
+    assert [] == told
 
 
 async def test_boards_of_a_lane_are_told_of_apart(feed: LiveFeed, client: Redis):

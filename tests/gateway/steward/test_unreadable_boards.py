@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 
 from gateway.index import keys
 from gateway.index.inspection import Inspection
+from gateway.index.residency import Residency
 from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import Event
 from gateway.steward.index.check import check
@@ -110,6 +111,28 @@ async def test_a_check_ends_once_the_ledger_or_redis_is_away(
     with pytest.raises(error):
         await check(duty.view(), is_repaired=True, in_flight_s=0)
     assert 2 == asked
+
+
+@pytest.mark.parametrize("own_settings", [{"windows": ["alltime"], "shards": 3}], indirect=True)
+async def test_a_check_ends_once_the_server_of_one_shard_is_away(duty: Duty, monkeypatch: pytest.MonkeyPatch):
+    """The board's own server answers, so that only a look at every shard shows it."""
+    await duty.fill()
+    away, (facts, state) = "tiny/1", (Inspection.facts, Residency.state)
+
+    def unless_away(read: Any, of_board: str) -> Any:
+        async def reading(self: Any, *rest: Any) -> Any:
+            if getattr(self, of_board) == away:
+                raise IndexUnavailable("its server is away")
+            return await read(self, *rest)
+
+        return reading
+
+    monkeypatch.setattr(Inspection, "facts", unless_away(facts, "board"))
+    found = await check(duty.view(), is_repaired=False, in_flight_s=0)
+    assert (IndexUnavailable, False) == (type(found.failure), found.is_complete)
+    monkeypatch.setattr(Residency, "state", unless_away(state, "_board"))
+    with pytest.raises(IndexUnavailable):
+        await check(duty.view(), is_repaired=False, in_flight_s=0)
 
 
 @pytest.mark.parametrize("own_settings", [EXACT], indirect=True)
