@@ -77,12 +77,25 @@ class Inputs:
         # Named buttons count as buttons, or a program could hide behind some that it presses at random.
         return not self.are_named and np.unique(self.reached).size > MOST_WORDS
 
-    @cached_property
-    def buttons(self) -> Sequence[Button]:
+    @property
+    def bits(self) -> list[int]:
         """Return the bits that were used, lowest first."""
         used = int(np.bitwise_or.reduce(self.changes, initial=0))
-        bits = [bit for bit in range(32) if used >> bit & 1]
-        return [Button(bit, self.changed_at[(self.changes >> np.uint32(bit)) & 1 == 1]) for bit in bits]
+        return [bit for bit in range(32) if used >> bit & 1]
+
+    @property
+    def toggle_count(self) -> int:
+        """Return how often its buttons toggled in all."""
+        return int(np.bitwise_count(self.changes).sum(dtype=np.int64))
+
+    def button(self, bit: int) -> Button:
+        """Return the button of a bit."""
+        return Button(bit, self.changed_at[(self.changes >> np.uint32(bit)) & 1 == 1])
+
+    @cached_property
+    def buttons(self) -> Sequence[Button]:
+        """Return the buttons of the bits that were used, lowest first."""
+        return [self.button(bit) for bit in self.bits]
 
     @cached_property
     def presses(self) -> Ticks:

@@ -17,7 +17,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from replay.forensics.inputs import Inputs
-from replay.forensics.toggles import Toggles, toggles_of
+from replay.forensics.toggles import Toggles, parts_of
 
 Hashes = NDArray[np.uint64]
 
@@ -52,7 +52,7 @@ def shingles_of(inputs: Inputs) -> Hashes:
     """
     if inputs.is_analog:
         return _smallest(_mixed_rows(inputs.reached.astype(np.uint64), GAPS))
-    return shingles_of_buttons(toggles_of([inputs]), 1)[0]
+    return _smallest(np.concatenate([shingles_of_buttons(part, 1)[0] for part in parts_of(inputs)]))
 
 
 def shingles_of_buttons(toggles: Toggles, recordings: int) -> list[Hashes]:

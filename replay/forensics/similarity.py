@@ -20,8 +20,8 @@ from replay.forensics.shingles import (
     shingles_of_buttons,
     shingles_of_bytes,
 )
-from replay.forensics.spans import ButtonScatter, scatter_of
-from replay.forensics.toggles import toggles_of
+from replay.forensics.spans import ButtonScatter, scatter_of, scatter_of_buttons
+from replay.forensics.toggles import TOGETHER, toggles_of
 from replay.recording import Recording
 
 PIECES: Final = 8
@@ -57,21 +57,37 @@ class ComparableRecording:
     def scatter(self) -> Sequence[ButtonScatter]:
         """Return how the presses of each button scatter; nothing if its words are not buttons."""
         has_buttons = self.inputs is not None and not self.inputs.is_analog
-        return scatter_of(toggles_of([self.inputs])) if self.inputs and has_buttons else ()
+        return scatter_of_buttons(self.inputs) if self.inputs and has_buttons else ()
 
 
 def read_together(recordings: Sequence[ComparableRecording]) -> None:
-    """Find buttons, shingles and scatter of recordings at once, which each would else find when asked."""
-    read = [each for each in recordings if each.inputs is not None and not each.inputs.is_analog]
-    inputs = [each.inputs for each in read if each.inputs is not None]
+    """Find buttons, shingles and scatter of recordings at once, which each would else find when asked.
+
+    A recording with more than TOGETHER toggles is left to be asked.
+    """
+    group: list[tuple[ComparableRecording, Inputs]] = []
+    size = 0
+    for each in recordings:
+        if each.inputs is None or each.inputs.is_analog or (count := each.inputs.toggle_count) > TOGETHER:
+            continue
+        if size + count > TOGETHER:
+            _read_group(group)
+            group, size = [], 0
+        group.append((each, each.inputs))
+        size += count
+    _read_group(group)
+
+
+def _read_group(group: Sequence[tuple[ComparableRecording, Inputs]]) -> None:
+    inputs = [each for _, each in group]
     toggles = toggles_of(inputs)
     buttons: list[list[Button]] = [[] for _ in inputs]
     scatter: list[list[ButtonScatter]] = [[] for _ in inputs]
     for (owner, button), of_button in zip(toggles.buttons(), scatter_of(toggles), strict=True):
         buttons[owner].append(button)
         scatter[owner].append(of_button)
-    shingles = shingles_of_buttons(toggles, len(read))
-    for recording, *found in zip(read, buttons, scatter, shingles, strict=True):
+    shingles = shingles_of_buttons(toggles, len(group))
+    for (recording, _), *found in zip(group, buttons, scatter, shingles, strict=True):
         # This is where `cached_property` looks.
         vars(recording.inputs)["buttons"], vars(recording)["scatter"], vars(recording)["shingles"] = found
 
@@ -120,7 +136,7 @@ def correlation(ours: Inputs, theirs: Inputs) -> float:
     one without effect hides nothing. The correlations at all shifts at once are a product of spectra (the
     cross-correlation theorem: Press et al., "Numerical Recipes", section 13.2).
     """
-    bits = sorted({button.bit for button in ours.buttons} & {button.bit for button in theirs.buttons})
+    bits = sorted({*ours.bits} & {*theirs.bits})
     if not bits:
         return 0.0
     mine, other = _signals(ours, bits), _signals(theirs, bits)

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from replay.forensics.inputs import Ticks
-from replay.forensics.toggles import Toggles
+from replay.forensics.inputs import Inputs, Ticks
+from replay.forensics.toggles import Toggles, parts_of
 
 PAUSES: Final = 0.1
 """The share of longest intervals that is left out. Everybody pauses, and so does a program with nothing to
@@ -33,6 +33,11 @@ class ButtonScatter(NamedTuple):
 
     intervals: Scatter
     lengths: Scatter
+
+
+def scatter_of_buttons(inputs: Inputs) -> list[ButtonScatter]:
+    """Return the scatter of each button of a recording."""
+    return [each for part in parts_of(inputs) for each in scatter_of(part)]
 
 
 def scatter_of(toggles: Toggles) -> list[ButtonScatter]:

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from policies.judging import Forensics
 from policies.vocabulary import Expected, Finding, Reason
 from replay.forensics.inputs import Button, Inputs, Ticks
-from replay.forensics.spans import ButtonScatter, Scatter, scatter_of
-from replay.forensics.toggles import toggles_of
+from replay.forensics.spans import ButtonScatter, Scatter, scatter_of_buttons
 
 COARSE_TICKS: Final = 4
 """Shorter spans than this are mostly rounding: a scatter of 10 % is then below a tick."""
@@ -58,7 +57,7 @@ def timing(
     """
     if inputs.is_analog:
         return
-    scatter = scatter_of(toggles_of([inputs])) if scatter is None else scatter
+    scatter = scatter_of_buttons(inputs) if scatter is None else scatter
     buttons = [button for button in inputs.buttons if button.presses.size >= limits.minimum_presses]
     yield from _too_even(inputs, scatter, limits)
     yield from _on_a_beat(inputs, buttons, ticks_per_second, limits)

@@ -26,6 +26,11 @@ from replay.worker.failure_isolation import isolate_failures, submission_id_of
 MOST_COMPARED: Final = 4
 """Recordings that one is compared with, those that share most bands; each costs a few milliseconds."""
 
+EXPANDED_BYTES: Final = 256 * 2**20
+"""Inputs of a job that are expanded at once, unless one recording has more: 64 runs of a million ticks."""
+
+TICK_BYTES: Final = 4
+
 _REPEATS_PAY: Final = frozenset({Operator.SUM, Operator.COUNT})
 """Where a player gains by sending their own run again. Elsewhere it counts at most once, and a player who
 always plays the same opening, or knows a course by heart, resembles nobody more than themselves."""
@@ -58,9 +63,9 @@ class RecordingEvidence:
 
 
 class EvidenceCollector:
-    """Collects evidence for a job at a time, in one commit of the ledger.
+    """Collects evidence for a part of a job at a time, in one commit of the ledger.
 
-    At any time it expands, at four bytes a tick, the recordings of the job and MOST_COMPARED others.
+    At any time it expands the recordings of that part and MOST_COMPARED others.
     """
 
     def __init__(self, ledger: Ledger, recordings: Recordings) -> None:
@@ -141,6 +146,23 @@ class EvidenceCollector:
             return await self._recordings.load(lease.recording) if lease.recording else None
         except (RecordingsUnavailable, RecordingLost):
             return None  # the verifier loads it again, and decides what its loss means
+
+
+def parts_of(
+    boards: Mapping[str, Board], leases: Sequence[VerificationLease]
+) -> list[list[VerificationLease]]:
+    """Return a job's leases in parts whose recordings may be expanded at once; usually that is one part."""
+    parts: list[list[VerificationLease]] = [[]]
+    size = 0
+    for lease in leases:
+        replay = boards[lease.submission.board].policy.replay
+        largest = TICK_BYTES * replay.maximum_ticks if replay else 0
+        if parts[-1] and size + largest > EXPANDED_BYTES:
+            parts.append([])
+            size = 0
+        parts[-1].append(lease)
+        size += largest
+    return parts
 
 
 def _with_candidates(

@@ -33,7 +33,7 @@ from replay.simulators.board_content import BoardContent
 from replay.simulators.line_simulators import START_WALL_MS
 from replay.verify import verify
 from replay.worker.board_contents import RETRIED, BoardContents, ContentUnavailable
-from replay.worker.evidence import EvidenceCollector, RecordingEvidence
+from replay.worker.evidence import EvidenceCollector, RecordingEvidence, parts_of
 from replay.worker.examination import examine
 from replay.worker.failure_isolation import isolate_failures
 from replay.worker.verification_lottery import VerificationLottery
@@ -92,9 +92,10 @@ class Verifier:
         spared = await self._lottery.spared(boards, readable)
         unsettled: list[tuple[str, Decision]] = list(spared.values())
         unspared = [lease for lease in leases if lease.submission.submission_id not in spared]
-        judged = await self._ask(boards, unspared)
-        examined = [lease for lease in judged if not self._is_hopeless(lease)]
-        await self._judge(boards, judged, await self._collector.collect(boards, examined), unsettled)
+        for part in parts_of(boards, await self._ask(boards, unspared)):
+            examined = [lease for lease in part if not self._is_hopeless(lease)]
+            await self._judge(boards, part, await self._collector.collect(boards, examined), unsettled)
+            unsettled = []
         return len(leases)
 
     async def _lease(self, submission_ids: Sequence[str], lease_ms: int) -> list[VerificationLease]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 
 from gateway.catalogue.catalogue import Catalogue
-from policies.loader import Policies
+from gateway.ledger.records import VerificationLease
+from policies.loader import Board, Policies
 from policies.vocabulary import SimulatorKind
 from replay.simulators import SimulationOutcome, SimulationRequest
 from replay.simulators.all_simulators import AllSimulators
+from replay.worker import evidence, verifier
+from replay.worker.evidence import EvidenceCollector, RecordingEvidence
 from replay.worker.verifier import Verifier
 from tests.support import boards
 from tests.support.ledger import rows
@@ -81,10 +84,10 @@ async def test_F13_a_run_that_makes_us_fail_comes_again_alone_and_is_held(yard: 
     parts: dict[str, Any] = {"recordings": yard.recordings, "clock": yard.clock}
     with AllSimulators() as simulators:
         stumbling = Stumbling(simulators, seed=1)
-        verifier = Verifier(
+        judge = Verifier(
             yard.settings, Catalogue(Policies(yard.boards)), yard.ledger, yard.index, stumbling, **parts
         )
-        await verifier.verify_all(names)
+        await judge.verify_all(names)
         assert {
             "first": "promoted verified",
             "bad": "pending accepted",
@@ -92,7 +95,7 @@ async def test_F13_a_run_that_makes_us_fail_comes_again_alone_and_is_held(yard: 
         } == reasons(yard)
         for _ in range(yard.settings.verify_attempts):
             yard.clock.shift(3600)
-            await verifier.verify_all(["bad"])
+            await judge.verify_all(["bad"])
     assert "held attempts-exhausted" == reasons(yard)["bad"]
 
 
@@ -103,9 +106,31 @@ async def test_a_worker_decodes_a_recording_once(yard: Yard, monkeypatch: pytest
     parts: dict[str, Any] = {"recordings": yard.recordings, "clock": yard.clock}
     with AllSimulators() as simulators:
         catalogue = Catalogue(Policies(yard.boards))
-        verifier = Verifier(yard.settings, catalogue, yard.ledger, yard.index, simulators, **parts)
-        await verifier.verify_all(["first", "last"])
+        judge = Verifier(yard.settings, catalogue, yard.ledger, yard.index, simulators, **parts)
+        await judge.verify_all(["first", "last"])
     assert dict.fromkeys(["first", "last"], "promoted verified") == reasons(yard)
+
+
+async def test_a_job_whose_runs_may_be_long_is_examined_in_parts(yard: Yard, monkeypatch: pytest.MonkeyPatch):
+    """All of it is judged, in the same order, with few recordings expanded at a time."""
+    examined: list[list[str]] = []
+
+    class Noting(EvidenceCollector):
+        async def collect(
+            self, boards: Mapping[str, Board], leases: Sequence[VerificationLease]
+        ) -> dict[str, RecordingEvidence]:
+            examined.append([lease.submission.submission_id for lease in leases])
+            return await super().collect(boards, leases)
+
+    [board] = yard.boards.values()
+    assert board.policy.replay
+    monkeypatch.setattr(evidence, "EXPANDED_BYTES", 2 * 4 * board.policy.replay.maximum_ticks)
+    monkeypatch.setattr(verifier, "EvidenceCollector", Noting)
+    names = ["a", "b", "c", "d", "e"]
+    await yard.append(*names)
+    with AllSimulators() as simulators:
+        assert ["promoted"] * 5 == await yard.verify(*names, simulators=simulators)
+    assert [["a", "b"], ["c", "d"], ["e"]] == examined
 
 
 def reasons(yard: Yard) -> dict[str, str]:

@@ -163,8 +163,8 @@ def test_large_recordings_are_bounded():
     assert 0.3 < resemblance(shingles_of_bytes(one[:50_000]), shingles_of_bytes(one)) < 0.7
 
 
-def test_P02_the_memory_of_a_comparison_does_not_grow_with_the_buttons():
-    """32 buttons that are pressed at random in each tick take as much as a few do: P02."""
+def test_P09_the_memory_of_a_comparison_does_not_grow_with_the_buttons():
+    """32 buttons that are pressed at random in each tick take as much as a few do."""
     busy = [np.random.default_rng(seed).integers(2**32, size=32_768, dtype=np.uint32) for seed in (1, 2)]
     ours, theirs = of(busy[0]), of(busy[1])
     assert 32 == len(ours.buttons) == len(theirs.buttons)

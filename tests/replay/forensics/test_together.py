@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Sequence
+from unittest.mock import patch
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from replay.forensics import similarity as forensic_similarity
+from replay.forensics import toggles
 from replay.forensics.inputs import inputs_of
 from replay.forensics.shingles import GAPS, MOST_SHINGLES, bands_of, bands_of_all
 from replay.forensics.similarity import ComparableRecording, read_together
@@ -99,3 +103,46 @@ def test_numbers_foreign_formats_and_long_runs_are_read_among_buttons():
     assert [contents([each])[0] for each in read()] == contents(together)
     assert MOST_SHINGLES >= max(each.shingles.size for each in together) > 1_000
     assert all(each.shingles.size for each in together)
+
+
+@given(_recordings, st.integers(0, 60))
+@settings(max_examples=examples(40), deadline=None)
+def test_how_much_is_read_at_once_changes_nothing(jobs: list[Spans], most: int):
+    """Recordings are read in groups of so many toggles, and one with more a button at a time."""
+    expected = [alone(spans, ALL_BITS) for spans in jobs]
+    with patch.object(toggles, "TOGETHER", most), patch.object(forensic_similarity, "TOGETHER", most):
+        together = [recording(spans) for spans in jobs]
+        read_together(together)
+        assert expected == contents(together)
+
+
+def busy(ticks: int) -> ComparableRecording:
+    """A recording whose words are all ones in every second tick."""
+    words = np.zeros(ticks, "<u4")
+    words[::2] = ALL_BITS
+    return ComparableRecording(b"", inputs_of(words.tobytes(), ALL_BITS))
+
+
+def test_P09_a_job_of_recordings_that_toggle_all_bits_in_every_tick_takes_bounded_memory():
+    """64 KiB hold half a million toggles, and a job has 64 recordings: its worker must live to hold them all."""
+    jobs = [busy(16_000) for _ in range(64)]
+    assert [512_000] * 64 == [each.inputs.toggle_count for each in jobs if each.inputs]
+    tracemalloc.start()
+    read_together(jobs)
+    shingles = {each.shingles.size for each in jobs}
+    scattered = len(jobs[0].scatter)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (32, {64}) == (scattered, shingles)
+    assert peak < 48 * 2**20
+
+
+def test_P09_a_job_of_recordings_that_each_fit_is_read_in_groups():
+    """Each of them is read with others, and all of them never at once."""
+    jobs = [busy(1_500) for _ in range(64)]
+    tracemalloc.start()
+    read_together(jobs)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert all({"scatter", "shingles"} <= vars(each).keys() for each in jobs)
+    assert peak < 80 * 2**20
