@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import threading
 from base64 import b64encode
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -506,6 +507,32 @@ def test_an_entry_is_synced_before_its_name_and_its_name_before_it_is_returned(
     [name] = queue.names()
     queue.remove(name)
     assert ("queue", 0) == done[-1]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists its descriptors so")
+def test_a_queue_keeps_nothing_open(tmp_path: Path) -> None:
+    """A game submits for days; and a lock is let go of whatever happened under it."""
+
+    def still_open() -> list[Path]:
+        found = []
+        for descriptor in Path("/proc/self/fd").iterdir():
+            with suppress(FileNotFoundError):  # that of the look itself
+                found.append(descriptor.readlink())
+        return [path for path in found if path.is_relative_to(tmp_path)]
+
+    queue = OfflineQueue(tmp_path / "queue")
+    queue.add(QueueEntry("arcade", "ticket", bytes(32), '{"score":7}', 0), NOW * 1000)
+    [name] = queue.names()
+    assert queue.read(name) is not None
+    queue.remove(name)
+
+    def fail() -> None:
+        with queue.flushing():
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert [] == still_open()
 
 
 def test_only_its_owner_reads_a_queue(tmp_path: Path) -> None:

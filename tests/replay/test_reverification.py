@@ -362,6 +362,13 @@ async def test_the_command_plans_applies_and_undoes(field: Field, monkeypatch: p
     status, output = await command(*words, *changed)
     assert (1, True) == (status, f"would be revoked\t{run}\tada\t6, now 1\tscore-mismatch" in output)
     assert "standing\talltime\tada\t6 becomes nothing" in output
+    status, programs = await command(*words, *changed, "--json")
+    told = json.loads(programs.splitlines()[-1])
+    assert (1, [run], "previewed") == (
+        status,
+        [each["submission"] for each in told["to_revoke"]],
+        told["batch"]["state"],
+    )
     assert {"ada": 6} == await field.shown()
     [previewed] = re.findall(r"scoregate batch apply (\S+)", output)
     status, output = await command("batch", "apply", previewed)

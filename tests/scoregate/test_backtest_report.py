@@ -7,6 +7,7 @@ from collections import Counter
 
 from rich.console import Console
 
+from policies.vocabulary import Severity
 from scoregate.backtest_report import SHOWN_CASES, as_json, print_report
 from validators.backtest import DAY_MS, Case, CaseDecision, CaseOutcome, Proportion
 from validators.backtest_summary import BacktestSide, BacktestSummary
@@ -48,6 +49,17 @@ def test_people_are_shown_the_first_changes_and_told_of_the_others():
     assert few[-1].startswith("s-")
     assert "and 3 more (--json has up to 10000)" == many[-1]
     assert any(line.startswith(f"new: {SHOWN_CASES / 4:.1f} held a day; ") for line in few)
+
+
+def test_what_was_is_before_what_would_be():
+    """In the table of decisions, in that of findings, and in the line of each change."""
+    report = summary(1, 4)
+    report.then.found[("anomaly", Severity.FLAG)] = 3
+    report.new.found[("anomaly", Severity.FLAG)] = 5
+    words = [line.split() for line in printed(report)]
+    assert ["promoted", "held", "1"] in [[word for word in line if word != "│"] for line in words]
+    assert any(line[-2:] == ["3", "5"] for line in [[word for word in line if word != "│"] for line in words])
+    assert ["s-0", "p_ada", "0:", "promoted", "(verified)", "->", "held", "(anomaly-population)"] in words
 
 
 def test_programs_are_told_what_is_held_in_a_day():

@@ -39,7 +39,11 @@ def run(*words: object) -> Result:
 
 
 def rows(*words: object) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in run(*words, "--json").output.splitlines()]
+    told = run(*words, "--json")
+    found = [json.loads(line) for line in told.stdout.splitlines()]
+    if not told.exception or isinstance(told.exception, SystemExit):  # a program is told as people are
+        assert any(row.get("outcome") == "refused" for row in found) == bool(told.exit_code)
+    return found
 
 
 def listed(*words: object) -> list[str]:
@@ -97,11 +101,11 @@ def test_a_file_name_that_there_cannot_be_refuses_its_board_alone(data: Path):
     """JSON can say what no name of a file has; those behind it are opened all the same."""
     items = [
         {"board": f"track.{name}", "title": name, "asset": asset}
-        for name, asset in (("a", "nul\0.bin"), ("b", "\ud800.bin"), ("c", None))
+        for name, asset in (("a", "nul\0.bin"), ("b", "\ud800.bin"), ("c", None), ("d", 7), ("e", ["x"]))
     ]
     (data / "boards.json").write_text(json.dumps(items))
     opened = rows("open", "--from", data / "boards.json")
-    assert ["refused", "refused", "opened"] == [row["outcome"] for row in opened]
+    assert ["refused", "refused", "opened", "refused", "refused"] == [row["outcome"] for row in opened]
     assert "asset: no file can have the name" in opened[0]["detail"]
 
 

@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 
 from gateway.catalogue.family_terms import terms_of
 from gateway.catalogue.rules_in_force import rule_in_force
+from gateway.deployment import run_files
 from gateway.index import keys
 from gateway.ledger.boards.board_opening import open_boards
 from gateway.ledger.derived.folded_rules import BegunFold, end_fold, noted_rules
@@ -165,6 +166,18 @@ def test_programs_are_told_of_a_repair_only_where_all_is_equal(
     """What comes up again, or cannot be compared, is not repaired."""
     report = IndexReport((), is_complete=True, left=left, failure=failure)
     assert is_repaired == json.loads(_as_json("tiny", report, is_repaired=True))["is_repaired"]
+
+
+def test_notes_of_another_users_parts_are_in_no_commands_way(house: Path, monkeypatch: pytest.MonkeyPatch):
+    """The Redis of the deployment is configured, so that nothing has to be known of the parts here."""
+
+    def unreadable(_: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(run_files, "running_parts", unreadable)
+    for words in (("rebuild", "--all"), ("check",)):
+        done = board(*words)
+        assert (0, "") == (done.exit_code, done.stderr), done.exception
 
 
 @pytest.mark.parametrize("command", ["rebuild", "check", "refold"])

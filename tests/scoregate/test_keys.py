@@ -143,6 +143,13 @@ def test_T02_a_quarantine_needs_no_index_and_says_what_it_could_not_reach(data: 
         assert (1, True) == (applied.exit_code, "overtaken\t2" in applied.output), (
             "it was previewed before that"
         )
+    programs = batches("apply", previewed, "--json")
+    told = json.loads(programs.stdout)
+    assert (1, "applied", {"overtaken": 2}) == (
+        programs.exit_code,
+        told["state"],
+        {name: count for name, count in told["outcomes"].items() if name == "overtaken"},
+    )
     assert "there is no batch" in refusal(batches("apply", "nope"))
     assert "the batch is reversed" in refusal(batches("apply", batch))
 

@@ -148,6 +148,26 @@ def test_a_full_disk_leaves_a_long_log_for_later(tmp_path: Path, monkeypatch: py
     assert ["", "long\n"] == [(tmp_path / name).read_text() for name in ("talker.log", "talker.log.1")]
 
 
+def test_parts_are_kept_up_though_nobody_reads_what_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Whatever `up` printed to may be gone, such as a terminal or a pipe, and its parts are not."""
+    supervisor = Supervisor(tmp_path)
+    said: list[bytes] = []
+
+    def gone(descriptor: int, text: bytes) -> int:
+        assert 1 == descriptor
+        said.append(text)
+        supervisor.is_ending = True
+        raise BrokenPipeError
+
+    monkeypatch.setattr(os, "write", gone)
+    supervisor.start("short", [sys.executable, "-S", "-c", ""], os.environ)
+    with pytest.raises(SystemExit) as ended:
+        supervisor.keep_up()
+    monkeypatch.undo()
+    supervisor.stop()
+    assert (0, [b"short had ended; it was started again\n"]) == (ended.value.code, said)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has descriptors of processes")
 def test_a_supervisor_that_waits_keeps_no_descriptors(tmp_path: Path):
     """It waits for months, once a second."""

@@ -149,6 +149,8 @@ def test_PT_a_name_of_two_families_has_one_port(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: both)
     with sharing("localhost:0", 2) as address:
         names = [each.getsockname() for each in address.sockets()]
+        claims = list(address._claims)
+    assert [-1, -1] == [claim.fileno() for claim in claims], "each is given up"
     port = int(address.bind.rpartition(":")[2])
     assert [("127.0.0.1", port), ("127.0.0.2", port)] == names
     assert f"localhost:{port}" == address.bind

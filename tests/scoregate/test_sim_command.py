@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from policies.vocabulary import Reason, Verdict, VerdictKind
+from policies.vocabulary import Divergence, InputRun, Reason, Verdict, VerdictKind
 from replay.kit.check import CheckReport, RunReport
 from replay.kit.differences import ResultDifference
 from replay.kit.remarks import Remark, Weight
+from replay.kit.verdict import JudgedRun
+from replay.simulators import Simulation
 from scoregate.cli import app
-from scoregate.sim_report import checked_lines
+from scoregate.sim_report import checked_lines, verdict_as_dict, verdict_lines
 from tests.replay.games import COURSES, END, GAME, broken, play, store
 from tests.support.boards import write_board
 from tests.support.programs import need_programs, serving
@@ -178,11 +180,40 @@ def test_an_unsafe_module_is_told_why(tmp_path: Path, run_file: Path):
     assert unusable.output.startswith("unusable: it imports env.now")
 
     forgetful = store(tmp_path, GAME.replace("(global.set $score (i64.const 0))", "")).path
-    unsafe = json.loads(sim("check", forgetful, run_file, "--repeats", 1, "--json").output)
+    checked = sim("check", forgetful, run_file, "--repeats", 1, "--json")
+    unsafe = json.loads(checked.output)
+    assert 1 == checked.exit_code
     assert not unsafe["is_safe"]
     assert [("played-before", "score")] == [
         (each["setting"], each["what"]) for each in unsafe["runs"][0]["differences"]
     ]
+
+
+def test_a_run_that_parts_from_its_recording_is_told_with_both_hashes():
+    """Between which ticks, with what each side has, the inputs there, and the cost in milliseconds."""
+    parted = Divergence(50, 100, 0xAB, 0xCD, (InputRun(51, 9, 0x10),))
+    verdict = Verdict(
+        VerdictKind.MISMATCH, Reason.SCORE_MISMATCH, "sha256:00", "wasmtime 1", divergence=parted
+    )
+    simulated = Simulation(
+        120, is_over=True, score=7, state_hash=0xCD, stats=(1, 2), checkpoints=(5,), fuel=9
+    )
+    judged = JudgedRun(verdict, simulated, seconds=0.0125)
+    lines = list(verdict_lines(judged))
+    assert "  ticks       120, the run is over" in lines
+    assert "  cost        9 fuel, 12.50 ms" in lines
+    assert "  parted      after tick 50, and not after tick 100" in lines
+    assert f"  hashes      {0xAB:016x} in the recording, {0xCD:016x} in the simulation" in lines
+    assert "  inputs      51: 9 x 0x10" in lines
+    programs = verdict_as_dict(judged)
+    assert (12.5, 50, f"{0xAB:016x}") == (
+        programs["wall_ms"],
+        programs["divergence"]["after_tick"],
+        programs["divergence"]["claimed"],
+    )
+    run = RunReport("one", verdict)
+    [_, checked, *_] = checked_lines(CheckReport((), (run, run), None, None))
+    assert checked.endswith(" It parts after tick 50, and not after tick 100.")
 
 
 def test_people_are_told_what_differs_from_what():

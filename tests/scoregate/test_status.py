@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sqlite3
-from contextlib import closing
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -301,6 +303,28 @@ def test_PT_a_number_that_may_be_larger_says_so():
     at = rfc3339(wall_clock() - 90_000)
     rows = [{"work": "verify", "waiting": 10_000, "or_more": True, "oldest": at}]
     assert "10000+ 1 min 30 s" in " ".join(drawn(part(PartKind.EDGE), work=rows).split())
+
+
+async def test_PT_a_ledger_that_is_slow_hides_no_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """What waits is not known then, which is said; whoever looks is not kept waiting."""
+
+    @asynccontextmanager
+    async def slow(_: Settings) -> AsyncIterator[None]:
+        await asyncio.Event().wait()
+        yield
+
+    monkeypatch.delenv("SCOREGATE_REDIS_URL", raising=False)
+    settings = Settings(data_dir=tmp_path)
+    async with opened(settings.ledger_path):
+        pass
+    monkeypatch.setattr(deployment_status, "open_ledger", slow)
+    monkeypatch.setattr(deployment_status, "LEDGER_S", 0.01)
+    monkeypatch.setattr(
+        deployment_status, "running_parts", lambda _: [RunningPart("edge", 1, 0, tmp_path / "none")]
+    )
+    found = await deployment_status.status_of(settings)
+    assert ["edge"] == [row["part"] for row in found.parts]
+    assert "what waits is not known: the ledger did not answer within 0.01 s" in found.troubles
 
 
 async def test_PT_of_a_long_outbox_no_kind_is_known_to_be_none(
