@@ -9,6 +9,7 @@ import pytest
 
 from gateway.edge.identities import own_data
 from gateway.edge.identities.identity_parts import EXPORT_RATE
+from gateway.edge.reads.read_budget import PAGE_US
 from gateway.index import keys, lane_stream
 from gateway.ledger.acts import Act
 from gateway.ledger.players import merges
@@ -19,6 +20,7 @@ from gateway.settlement.merges import begin
 from tests.attacks.test_bans import a_held_run, approve, ban, stands
 from tests.gateway.edge.test_live_feed import write
 from tests.support.attack import CLAIM, registered
+from tests.support.charges import noted_charges
 from tests.support.feeds import sse
 from tests.support.harness import Answer, Harness, Request
 
@@ -98,6 +100,21 @@ async def standings_in_copy(harness: Harness, token: str) -> list[tuple[str, int
     lines = [json.loads(line) for line in (await ask(harness, "GET", "/v1/export", token)).raw.splitlines()]
     assert None is lines[-1]["next"]
     return [(line["board"], line["score"]) for line in lines if line.get("table") == "standings"]
+
+
+async def test_a_player_pays_for_each_page_of_runs_in_their_copy(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """Beside what any read costs, which who has played nothing pays alone."""
+    run = await a_held_run(harness)
+    _, newcomer = await a_player(harness, "Ada")
+    charged = noted_charges(monkeypatch)
+    pages = []
+    for token in (run.token, newcomer):
+        charged.clear()
+        assert 200 == (await ask(harness, "GET", "/v1/export", token)).status
+        pages.append(charged.count(PAGE_US))
+    assert [1, 0] == pages
 
 
 async def test_a_copy_goes_on_where_the_last_one_ended(harness: Harness, monkeypatch: pytest.MonkeyPatch):

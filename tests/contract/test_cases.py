@@ -36,6 +36,7 @@ from gateway.ledger.moderation.queue import (
     BEGINNING,
     FEW,
     HOUR_MS,
+    OFFERED,
     QueueFilter,
     QueuePlace,
     count_queue,
@@ -98,6 +99,19 @@ async def queued(ledger: Ledger, scopes: frozenset[str] = ALL, **wanted: Any) ->
 async def offered(ledger: Ledger, claimant: Claimant, now_ms: int = NOON_MS) -> list[str]:
     reading = free_cases(ALL, QueueFilter(), claimant, BEGINNING, now_ms=now_ms)
     return [case.submission_id for case in (await ledger.read(reading)).cases]
+
+
+async def test_what_is_offered_goes_on_behind_the_last_that_was_offered(ledger: Ledger):
+    """Whoever can give none of the first ones, be their boards gone, looks at those behind them and passes over none."""
+    for at in range(2 * OFFERED + 3):
+        await ledger.append(new_submission(f"s{at:02}", state=State.HELD, at_ms=NOON_MS + at))
+    place, met = BEGINNING, list[list[str]]()
+    for _ in range(3):
+        page = await ledger.read(free_cases(ALL, QueueFilter(), ANA, place, now_ms=NOON_MS))
+        met.append([case.submission_id for case in page.cases])
+        place = page.next or place
+    assert [OFFERED, OFFERED, 3] == [len(names) for names in met]
+    assert [f"s{at:02}" for at in range(2 * OFFERED + 3)] == [name for names in met for name in names]
 
 
 async def test_a_page_of_several_scopes_is_in_order_however_far_each_was_read(ledger: Ledger):

@@ -112,3 +112,13 @@ async def test_a_membership_that_comes_late_changes_nothing(client: Redis):
         await club.other.keep(Membership("ada", version, {"club": value}), ["alltime"])
     assert ([], [await club.slot()]) == (await club.members("red"), await club.members("blue"))
     assert "2 club:blue" == await client.hget(keys.memberships("b"), "ada")
+
+
+async def test_a_segment_that_the_board_has_no_more_has_no_groups(client: Redis):
+    """The ledger keeps what a player said once; in Redis nothing is held of it that nobody can read."""
+    club = Club(client)
+    await club.score(5)
+    await club.other.keep(Membership("ada", 3, {"club": "red", "country": "de"}), ["alltime"])
+    assert "3 club:red" == await client.hget(keys.memberships("b"), "ada")
+    gone = await client.zrange(keys.segment("b", "country", "de", "alltime"), 0, -1)
+    assert (1, []) == (len(await club.members("red")), gone)
