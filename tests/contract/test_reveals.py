@@ -126,6 +126,10 @@ async def test_a_recording_is_revealed_once(ledger: Ledger):
     now = await ledger.read(reveals.commitment(lease.submission.seq))
     assert now
     assert (NOON_MS, NOON_MS + 5, None) == (now.asked_at_ms, now.revealed_at_ms, now.due_at_ms)
+    await ledger.write(reveals.ask([again], now_ms=NOON_MS + 9))  # as if it had been lost since
+    now = await ledger.read(reveals.commitment(lease.submission.seq))
+    assert now
+    assert (NOON_MS, NOON_MS + 9 + REVEAL_MS) == (now.asked_at_ms, now.due_at_ms)
 
 
 async def test_what_came_is_handed_out_as_if_it_had_never_been(ledger: Ledger):
