@@ -18,6 +18,7 @@ from gateway.ledger import queries
 from gateway.runtime.failpoints import Point
 from gateway.runtime.settings import Settings
 from policies.errors import SettingsError
+from scoregate import quarantine as quarantining
 from scoregate.commands.keys import all_keys, moment_of, register, revoke
 from tests.support import boards
 from tests.support.attack import (
@@ -348,7 +349,9 @@ async def test_T10_the_client_signs_again_with_the_time_it_is_told(harness: Harn
     assert 3 == await rows(harness)
 
 
-async def test_T02_a_stolen_key_is_taken_back_with_all_that_it_wrote_since(harness: Harness):
+async def test_T02_a_stolen_key_is_taken_back_with_all_that_it_wrote_since(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
     """Refused from then on; what it wrote since counts no more, what it wrote before does; a moderator may differ."""
     private, other = await registered(harness), await registered(harness, "eu-2")
     settings = harness.edge.settings
@@ -361,8 +364,12 @@ async def test_T02_a_stolen_key_is_taken_back_with_all_that_it_wrote_since(harne
             for board in ("vault", "total")
             for at in range(3)
         ]
-        await as_server(harness, other, ENTRY | {"player": "bea"}, keyid="eu-2")
-        hidden = await thief.remove("vault", "hide", "bea")
+        monkeypatch.setattr(quarantining, "SLICE", 1)
+        hidden = []
+        for player in ("bea", "cyd"):
+            entry = ENTRY | {"player": player, "operation": f"of-{player}"}
+            await as_server(harness, other, entry, keyid="eu-2")
+            hidden += await thief.remove("vault", f"hide-{player}", player)
         assert [("ada", 92)] == await standing(harness)
 
         preview = await revoke(settings, "eu-1", compromised_since_ms=since_ms, clock=harness.clock)
@@ -372,13 +379,15 @@ async def test_T02_a_stolen_key_is_taken_back_with_all_that_it_wrote_since(harne
             settings, "eu-1", compromised_since_ms=since_ms, is_applied=True, clock=harness.clock
         )
         quarantined = [(name, "quarantined") for name in forged]
-        assert sorted([*quarantined, (hidden[0], "taken-back-by-the-key")]) == sorted(found.rows())
+        taken_back = [(name, "taken-back-by-the-key") for name in hidden]
+        assert 2 == len(taken_back)
+        assert sorted([*quarantined, *taken_back]) == sorted(found.rows())
         assert [("ada", 10)] == await standing(harness)
         assert [] == await standing(harness, "total")
         with pytest.raises(ScoregateError) as refused:
             await thief.write_entry("vault", "after", "ada", 99)
         assert INVALID == (refused.value.status, refused.value.name)
-    assert 8 == await rows(harness)
+    assert 9 == await rows(harness)
     again = await revoke(
         settings, "eu-1", compromised_since_ms=since_ms, is_applied=True, clock=harness.clock
     )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from hypothesis import example, given, settings
@@ -229,6 +230,30 @@ def test_what_a_moderator_would_get_twice_is_asked_for_once(
     assert 1 == len(world.sent)
     client, world = a_moderator(Unanswered("lost"), told(200, {"views": []}))
     assert ((), 2) == (client.remove_view("mine"), len(world.sent))
+
+
+@pytest.mark.parametrize(
+    ("link", "following"),
+    [
+        ('</v1/moderation/trail.csv?board=arcade&cursor=c2%3D>; rel="next"', "c2="),
+        ("<https://scores.example/v1/moderation/trail.csv?cursor=c2>; rel=next", "c2"),
+        (
+            '</v1/moderation/trail.csv?cursor=c0>; rel="prev", </v1/moderation/trail.csv?cursor=c2>; rel="next"',
+            "c2",
+        ),
+        ('</v1/moderation/trail.csv?cursor=c0>; rel="prev"', None),
+        ("", None),
+    ],
+)
+def test_a_file_of_the_trail_names_the_next_one(link: str, following: str | None) -> None:
+    """As its `Link` has it (RFC 8288), with what the address quotes; the last one names none."""
+    answer = HttpAnswer(200, {"link": link} if link else {}, b"seq\n")
+    client, world = a_moderator(answer, answer)
+    found = client.trail_csv(board="arcade")
+    assert (b"seq\n", following) == (found.content, found.next)
+    if following:
+        client.trail_csv(board="arcade", cursor=following)
+        assert f"cursor={quote(following)}" in world.sent[1].url
 
 
 @pytest.mark.parametrize("state", ["selecting", "applying", "reversing"])

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from gateway.ledger.acts import Act
 from gateway.ledger.players.identities import Identity, NewcomersName, identities_of, sign_in
+from gateway.ledger.players.merges import Merge
 from gateway.ledger.players.token_endings import ending_of
 from gateway.ledger.privacy.erasures import erasure
 from gateway.ledger.queries import add_player
@@ -117,3 +118,22 @@ def test_nobody_is_erased_before_somebody_said_yes(tmp_path: Path, monkeypatch: 
     assert 0 == CliRunner().invoke(app, ["player", "erase", "ada"], input="y\n").exit_code
     assert 0 == CliRunner().invoke(app, ["player", "erase", "bob", "--yes"], input="").exit_code
     assert ["ada", "bob"] == erased
+
+
+def test_it_is_told_who_was_merged_into_whom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """With the number of what moved, and the command that takes it back; once it is, that they are two."""
+    merge = Merge("m1", "p_old", "p_new", "operator:ada", 0, changed_count=3)
+
+    async def done(*_: object) -> Merge:
+        return merge
+
+    for name in ("_merged", "_parted"):
+        monkeypatch.setattr(players, name, done)
+    data = ("--data-dir", str(tmp_path))
+    merged = CliRunner().invoke(app, ["player", "merge", "p_old", "p_new", *data])
+    assert [
+        "merged p_old into p_new: 3 submissions moved",
+        "to take it back: scoregate player unmerge m1",
+    ] == merged.stdout.splitlines()
+    parted = CliRunner().invoke(app, ["player", "unmerge", "m1", *data])
+    assert "p_old and p_new are two: 3 submissions moved back\n" == parted.stdout

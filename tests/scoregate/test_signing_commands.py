@@ -20,10 +20,11 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from typer.testing import CliRunner, Result
 
+from gateway.deployment.run_files import RunningPart
 from gateway.edge.auth.keyring import keyring_of
 from gateway.runtime.settings import bundled_policies, load_settings
 from policies.errors import SettingsError
-from scoregate import signing_keys
+from scoregate import deployment_settings, signing_keys
 from scoregate.cli import app
 from scoregate.raw_requests import raw_request
 from tests.support.game import ROOT
@@ -354,3 +355,17 @@ def test_the_data_are_asked_where_the_master_key_is_a_variable(
     told = outcomes(run("explain", "--at", "1700000030", given=example("request").encode()))
     assert ("ok", "FAILS") == (told["the board"], told["the signature"])
     assert not (tmp_path / "master.key").exists()
+
+
+def test_a_request_is_for_the_edge_that_runs_over_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Wherever it listens, which nothing in this shell says; once it is gone, for the usual address."""
+    monkeypatch.setenv("SCOREGATE_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("SCOREGATE_POLICIES_DIR", str(bundled_policies()))
+    monkeypatch.setenv("SCOREGATE_MASTER_KEY", base64.b64encode(bytes(32)).decode())
+    monkeypatch.delenv("SCOREGATE_BIND", raising=False)
+    assert 0 == run("ledger", "migrate").exit_code
+    request = example("request").replace("Host: localhost:8080", "Host: 127.0.0.1:9191").encode()
+    edge = RunningPart("edge", 1, 0, tmp_path / "none", bind="127.0.0.1:9191")
+    for parts, expected in (([edge], "ok"), ([], "FAILS")):
+        monkeypatch.setattr(deployment_settings, "running_parts", lambda _, parts=parts: parts)
+        assert expected == outcomes(run("explain", given=request))["the target"]

@@ -291,6 +291,30 @@ def test_PT_what_the_parts_do_not_agree_on_is_a_column():
     assert (1, 1) == tuple(sum(each in line for line in table) for each in ("0.1.0", "0.2.0"))
 
 
+@pytest.mark.parametrize(
+    ("name", "values", "troubles"),
+    [
+        ("version", ("0.1.0", "0.1.0", None), []),
+        (
+            "version",
+            ("0.1.0", "0.2.0", None),
+            ["the parts are of different versions; restart the older ones"],
+        ),
+        ("policies", ("a" * 16, "a" * 16, None), []),
+        (
+            "policies",
+            ("a" * 16, "b" * 16, None),
+            ["the parts go by different policies; see `scoregate reload`"],
+        ),
+    ],
+)
+def test_PT_parts_that_differ_are_told(name: str, values: tuple[str | None, ...], troubles: list[str]):
+    """With what to do about it; what is not known of a part is no difference."""
+    assert troubles == deployment_status._differences(
+        [part(PartKind.EDGE, **{name: each}) for each in values]
+    )
+
+
 def test_PT_what_a_terminal_would_obey_is_not_drawn():
     """Anybody with access to Redis writes reports: no markup, no escape gets through."""
     shown = drawn(part(PartKind.STEWARD, failing=("\x1b[2Jgone", "[bold]loud")))

@@ -476,6 +476,30 @@ def test_S35_a_key_that_anybody_could_sign_for_is_not_registered(tmp_path, publi
     assert "Traceback" not in call.stderr
 
 
+@dataclass
+class Started:
+    """The words and the environment of a part."""
+
+    words: tuple[str, ...]
+    environment: dict[str, str]
+
+
+def started(settings: Settings, counts: PartCounts) -> dict[str, Started]:
+    """What `up` would start of these settings, by name."""
+    parts: dict[str, Started] = {}
+
+    class Noting(Supervisor):
+        def start(self, name: str, command: Any, environment: Any, **_: Any) -> None:
+            parts[name] = Started(tuple(command[3:]), dict(environment))
+
+        def await_ready(self, *_: object) -> None:
+            pass
+
+    with sharing("127.0.0.1:0", counts.edges) as address:
+        _start_parts(settings, Noting(None), address, counts, {})
+    return parts
+
+
 @pytest.mark.parametrize(("configured", "pause"), [(None, "0"), ("7", "7")])
 def test_parts_pause_at_their_end_only_if_that_is_configured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, configured: str | None, pause: str
@@ -484,15 +508,23 @@ def test_parts_pause_at_their_end_only_if_that_is_configured(
     monkeypatch.delenv("SCOREGATE_SHUTDOWN_PAUSE_S", raising=False)
     if configured is not None:
         monkeypatch.setenv("SCOREGATE_SHUTDOWN_PAUSE_S", configured)
-    started: dict[str, str] = {}
+    parts = started(Settings(data_dir=tmp_path), PartCounts(workers=2))
+    assert ["edge", "steward", "worker-1", "worker-2"] == [*parts]
+    assert {pause} == {part.environment["SCOREGATE_SHUTDOWN_PAUSE_S"] for part in parts.values()}
 
-    class Noting(Supervisor):
-        def start(self, name: str, command: Any, environment: Any, **_: Any) -> None:
-            started[name] = environment["SCOREGATE_SHUTDOWN_PAUSE_S"]
 
-        def await_ready(self, *_: object) -> None:
-            pass
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_one_of_several_workers_serves_what_cannot_wait(tmp_path: Path, workers: int):
+    """A lone one serves everything: with the urgent queue alone, no other run would ever be replayed."""
+    parts = started(Settings(data_dir=tmp_path), PartCounts(workers=workers))
+    urgent = [name for name, part in parts.items() if part.words == ("worker", "--queue", "urgent")]
+    assert ([f"worker-{workers}"] if workers > 1 else []) == urgent
+    assert workers == sum(part.words[0] == "worker" for part in parts.values())
 
-    with sharing("127.0.0.1:0", 1) as address:
-        _start_parts(Settings(data_dir=tmp_path), Noting(None), address, PartCounts(workers=2), {})
-    assert dict.fromkeys(("edge", "steward", "worker-1", "worker-2"), pause) == started
+
+def test_each_part_has_metrics_of_its_own(tmp_path: Path):
+    """From the port that is told on, each the next one."""
+    settings = Settings(data_dir=tmp_path, metrics_bind="127.0.0.1:9100")
+    parts = started(settings, PartCounts(2, 2, 2))
+    binds = [part.environment["SCOREGATE_METRICS_BIND"] for part in parts.values()]
+    assert [f"127.0.0.1:{9100 + place}" for place in range(6)] == binds
