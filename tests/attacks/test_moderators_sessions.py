@@ -264,6 +264,7 @@ async def test_an_invitation_is_accepted_once_in_three_days(harness: Harness):
         "Welcome 2026!!",
         "correct horse battery staple",
         "Summer2025!Summer",
+        "ｐａｓｓｗｏｒｄｐａｓｓｗｏｒｄ",  # noqa: RUF001 - wide letters, which a keyboard may send
     ],
 )
 def test_M13_a_password_that_many_have_is_refused(password: str):

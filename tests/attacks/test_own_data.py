@@ -14,6 +14,7 @@ from gateway.index import keys, lane_stream
 from gateway.ledger.acts import Act
 from gateway.ledger.players import merges
 from gateway.ledger.players.merges import Merge
+from gateway.ledger.players.player_names import unnamed
 from gateway.settlement import erasing
 from gateway.settlement.erasing import Eraser
 from gateway.settlement.merges import begin
@@ -158,6 +159,21 @@ async def test_who_is_erased_hears_nothing_of_friends_any_more(harness: Harness)
         await write(harness, private, 4, "eve")
         assert await feed.has_ended()
         assert [4] == await kept.scores(1)
+
+
+async def test_who_is_erased_has_another_name_on_boards_at_once(harness: Harness):
+    """Nobody waits until a steward compares the names."""
+    private, (ada, _), edge = await registered(harness), await a_player(harness, "Ada Lovelace"), harness.edge
+    await write(harness, private, 4, ada)
+
+    async def shown() -> list[tuple[str, str]]:
+        entries = (await harness.get("/v1/boards/vault/entries")).body["entries"]
+        return [(entry["player"], entry["name"]) for entry in entries]
+
+    assert [(ada, "Ada Lovelace")] == await shown()
+    await edge.ledger.write(erasing.ask(ada, Act("cli:op", harness.clock()), grace_ms=0))
+    await Eraser(edge.ledger, edge.index, edge.catalogue).finish_all(ada, now_ms=harness.clock())
+    assert [(ada, unnamed(ada))] == await shown()
 
 
 async def test_the_past_of_a_feed_tells_nothing_of_who_is_erased(

@@ -466,6 +466,7 @@ def test_an_export_has_joins_and_standings_and_what_a_merge_moved():
 def test_a_players_own_copy_is_bounded_and_goes_on(monkeypatch: pytest.MonkeyPatch):
     """After so many runs, or bytes, it says where the next one begins, and each run is in one of them."""
     game = a_game()
+    game.books.do(queries.add_player("ada", SECRET, now_ms=NOON_MS, is_unique=True))
     names = [game.play("track.a", "ada", number, 0) for number in range(7)]
     whole, copies, after = own_of(game), [], 0
     assert names == runs_in(whole)
@@ -479,6 +480,8 @@ def test_a_players_own_copy_is_bounded_and_goes_on(monkeypatch: pytest.MonkeyPat
     assert [2, 2, 2, 1, 0] == [len(runs_in(copy)) for copy in copies]
     assert [len(copy) - 2 for copy in copies] == [copy[-1]["rows"] for copy in copies]
     assert [4, 7] == [len(runs_in(own_of(game, most_runs=most))) for most in (3, 7)]
+    tables = [{line.get("table") for line in copy} for copy in copies]
+    assert [True] + [False] * 4 == ["players" in each for each in tables]
 
 
 def test_an_export_has_each_run_where_some_were_moved_and_some_are_still_to_follow(
