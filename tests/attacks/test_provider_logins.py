@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import unescape
 from http.cookies import SimpleCookie
 from typing import Any
@@ -205,11 +205,17 @@ async def test_a_login_that_an_edge_of_another_version_began_is_begun_again(
     address = provider.logs_in(await visitor.leave())
     attempt = attempts.opened(visitor.cookies[ATTEMPT_COOKIE], now_ms=desk.clock())
     assert isinstance(attempt, LoginAttempt)
-    visitor.cookies[ATTEMPT_COOKIE] = attempts.sealed(EarlierAttempt(attempt.state))  # type: ignore[arg-type]
-    with capture_logs() as lines:
-        answer = await visitor.come_back(address)
-    assert (401, [("provider", "cookie")]) == (answer.status, causes(lines))
-    assert "begin it again" in fault_in(answer)
+    of_others = (
+        EarlierAttempt(attempt.state),
+        replace(attempt, began_at_ms="1"),
+        replace(attempt, state=None),
+    )  # type: ignore[arg-type]
+    for other in of_others:
+        visitor.cookies[ATTEMPT_COOKIE] = attempts.sealed(other)  # type: ignore[arg-type]
+        with capture_logs() as lines:
+            answer = await visitor.come_back(address)
+        assert (401, [("provider", "cookie")]) == (answer.status, causes(lines))
+        assert "begin it again" in fault_in(answer)
     assert 200 == (await visitor.log_in(provider)).status
 
 

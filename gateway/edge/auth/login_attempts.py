@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import asdict, dataclass, field
-from typing import Final
+from typing import ClassVar, Final
 
 import orjson
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from pydantic import ConfigDict, TypeAdapter
 
 from gateway.edge.auth.moderator_secrets import new_secret
 
@@ -29,6 +30,8 @@ class LoginAttempt:
     logged in has to prove again who they are.
     """
 
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid", strict=True)
+
     began_at_ms: int
     next: str = ""
     invitation: str = ""
@@ -36,6 +39,10 @@ class LoginAttempt:
     state: str = field(default_factory=new_secret)
     nonce: str = field(default_factory=new_secret)
     verifier: str = field(default_factory=new_secret, repr=False)
+
+
+_ATTEMPT: Final = TypeAdapter(LoginAttempt)
+"""Reads an attempt: an edge of another version may have sealed something else."""
 
 
 class LoginAttempts:
@@ -57,7 +64,7 @@ class LoginAttempts:
         try:
             sealed = urlsafe_b64decode(text + "=" * (-len(text) % 4))
             plain = self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], _PURPOSE)
-            attempt = LoginAttempt(**orjson.loads(plain))
-        except (InvalidTag, ValueError, TypeError):  # a TypeError: an edge of another version sealed it
+            attempt = _ATTEMPT.validate_json(plain)
+        except (InvalidTag, ValueError):
             return None
         return attempt if now_ms - attempt.began_at_ms < ATTEMPT_MS else None
