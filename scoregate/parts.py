@@ -15,6 +15,7 @@ from gateway.runtime.reload import is_terminal_gone
 from gateway.runtime.settings import Settings
 from gateway.runtime.telemetry import Event, configure_logging, logger
 from gateway.runtime.unknown_variables import unknown_variables
+from scoregate.processes import holding_signals
 
 _log = logger()
 
@@ -56,10 +57,19 @@ def run_part(settings: Settings, part: str, run: Callable[[Signals, PartFile], A
         bind = settings.bind if part == "edge" else None
         with noted(settings.data_dir, part, settings.redis_url, bind) as part_file:
             await run(signals, part_file)
+        ignore_signals(loop)
 
     gc.freeze()  # what was imported lives as long as the process: no collection needs to look at it
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(until_stopped())
+
+
+def ignore_signals(loop: asyncio.AbstractEventLoop) -> None:
+    """Ignore signals from now on. A loop that closes gives them back to the system, which kills for them."""
+    with holding_signals():
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_IGN)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

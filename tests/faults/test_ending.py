@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sqlite3
@@ -65,6 +66,24 @@ async def test_F22_a_part_that_is_told_to_end_while_it_starts_ends_in_order(part
         assert 0 == await ended(process)
         assert [] == list((house.ledger.parent / "run").iterdir())
         assert [] == list(house.ledger.parent.glob("*-wal"))
+
+
+@pytest.mark.parametrize("part", ["worker", "steward", "serve"])
+async def test_F23_a_part_that_has_ended_takes_no_notice_of_further_signals(part: str, tmp_path: Path):
+    """Whoever tells it to end again and again, to the last moment, sees that it ended in order."""
+    with running_valkey() as valkey, deployed(tmp_path, valkey, log_level="info") as house:
+        process = house.start(part)
+        await eventually(lambda: _is_ready_to_end(part, house.log.read_text()), house.log)
+        while process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            await asyncio.sleep(0.001)
+        assert 0 == process.returncode
+        assert "Traceback" not in house.log.read_text()
+
+
+def _is_ready_to_end(part: str, log: str) -> bool:
+    """Tell whether a part says that it began; a steward says so by its first duty."""
+    return ("index_rebuilt" if part == "steward" else '"started"') in log
 
 
 NO_DESCRIPTORS = """
