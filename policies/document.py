@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
-from policies.errors import PolicyError
+from policies.bounded_files import bytes_of
+from policies.errors import PolicyError, SettingsError
+
+LARGEST: Final = 2**22
+"""Most bytes of a file, far more than a policy needs."""
 
 
 class PolicyDocument:
@@ -42,12 +46,14 @@ class PolicyDocument:
 def read_document(path: Path) -> PolicyDocument:
     """Return the settings of a file. Raises PolicyError with the file, and the line where there is one."""
     try:
-        settings, root = _parsed(path.read_text(encoding="utf-8"))
+        settings, root = _parsed(bytes_of(path, LARGEST).decode())
     except MarkedYAMLError as error:
         is_of_scalar = str(error.context).startswith("while scanning a")  # it is wrong from where it begins
         mark = error.context_mark if is_of_scalar and error.context_mark else error.problem_mark
         line = mark.line + 1 if mark else 1
         raise PolicyError(f"{path}:{line}: {error.problem or 'not YAML'}") from None
+    except SettingsError as error:
+        raise PolicyError(str(error)) from None
     except (OSError, UnicodeDecodeError) as error:
         raise PolicyError(f"{path}: cannot be read: {error}") from None
     except (YAMLError, ValueError, LookupError, RecursionError) as error:  # as for a 31st of June

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from gateway.edge.auth.server_keys import EVERY_BOARD, TrustedServer
+from policies.bounded_files import bytes_of
 from policies.errors import SettingsError
 
 KEY_BYTES: Final = 32
@@ -56,15 +57,6 @@ def checked_key_id(key_id: str, where: str) -> str:
 def read_key_file(path: Path) -> GivenKey:
     """Return the key in a file. Raises SettingsError, and OSError for a file that cannot be read."""
     return key_in(bytes_of(path, LONGEST_KEY).decode(errors="replace"), str(path))
-
-
-def bytes_of(path: Path, most: int) -> bytes:
-    """Return the content of a file. Raises SettingsError if it has more than `most` bytes, and OSError."""
-    with path.open("rb") as file:
-        content = file.read(most + 1)
-    if len(content) > most:
-        raise SettingsError(f"{path}: expected up to {most} bytes")
-    return content
 
 
 def key_in(text: str, where: str) -> GivenKey:

@@ -20,6 +20,9 @@ SHOWN: Final = 1_000
 """Most rows of a table of outcomes. Of larger files it has only what was refused; `--json` has all."""
 
 SHOWN_CHARACTERS: Final = 200
+LONGEST_OBJECT: Final = 2**24
+"""Most bytes of a file with parameters or metadata."""
+
 """Most characters that a fault repeats of an option."""
 
 NONE: Final = "none"
@@ -203,12 +206,14 @@ def _object(name: str, text: str | None) -> Any:
     """Return the JSON that an option has or that is in the file it names. Raises SettingsError."""
     import json
 
+    from policies.bounded_files import bytes_of
+
     if text is None:
         return None
     try:
         if text.lstrip().startswith("{"):
             return json.loads(text)
-        return json.loads(Path(text).read_text(encoding="utf-8"))
+        return json.loads(bytes_of(Path(text), LONGEST_OBJECT))
     except (ValueError, RecursionError) as error:
         shown = text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
         raise SettingsError(f"--{name}: {shown}: not a JSON object: {error}") from None

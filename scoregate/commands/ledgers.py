@@ -227,6 +227,7 @@ async def _copy(settings: Settings, url: str, key_file: Path | None) -> str:
 async def _verify(settings: Settings, key_file: Path | None, heads_file: Path | None) -> LedgerVerification:
     """AuditReport the ledger. Raises LedgerTampered, or SettingsError for a file that cannot be read."""
     from gateway.ledger.seals.audit import audit, check_checkpoints
+    from gateway.ledger.seals.checkpoints import exported_lines
     from gateway.settlement.label_audit import check_labels
 
     async with existing_ledger(settings) as ledger:
@@ -236,8 +237,8 @@ async def _verify(settings: Settings, key_file: Path | None, heads_file: Path | 
         verification = LedgerVerification(result, overdue_since_ms, await check_labels(ledger))
         if heads_file is None:
             return verification
-        with _opened(heads_file) as lines:
-            count = await check_checkpoints(ledger, keys, lines)
+        with _opened(heads_file) as file:
+            count = await check_checkpoints(ledger, keys, exported_lines(file))
     if not count:
         raise SettingsError(f"{heads_file}: has no heads, and an empty file proves nothing")
     return replace(verification, heads=count)

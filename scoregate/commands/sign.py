@@ -94,7 +94,8 @@ def _content(body: Path | None) -> bytes:
 
 def content_of(path: Path) -> bytes:
     """Return the content of a file or standard input. Raises SettingsError for too much, and OSError."""
-    from scoregate.signing_keys import LONGEST_REQUEST, bytes_of
+    from policies.bounded_files import bytes_of
+    from scoregate.signing_keys import LONGEST_REQUEST
 
     if path != STDIN:
         return bytes_of(path, LONGEST_REQUEST)

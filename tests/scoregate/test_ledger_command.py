@@ -105,6 +105,7 @@ def test_F26_verify_misses_the_seals_that_should_be_there(
     """Without any, old events are not clean, heads or none; a file without heads proves nothing."""
     (tmp_path / "empty").touch()
     assert (2, "") == command("verify", "--heads", tmp_path / "empty")[:2]
+    assert 2 == command("heads", "--output", "/dev/zero")[0]
     sealed.tamper("DELETE FROM seals")
     status, out, err = command("verify")
     assert (1, "", True) == (status, out, err.startswith("nothing is sealed, though 17 events wait since"))
@@ -156,6 +157,7 @@ def test_M09_verify_says_what_kept_it_from_checking_with_status_2(
 ):
     """No ledger, none made; no key; no heads; a file that is no database: neither clean nor tampered."""
     assert (2, "") == command("verify", "--heads", tmp_path / "none")[:2]
+    assert (2, "", "line 1 of the heads: is not a head\n") == command("verify", "--heads", "/dev/zero")
     assert (2, "") == command("verify", "--public-key", tmp_path / "none")[:2]
     status, _, err = command("verify", "--data-dir", tmp_path / "none")
     assert (2, True) == (status, "there is no ledger; --data-dir" in err)
@@ -375,6 +377,9 @@ def test_M09_an_exported_trail_is_compared_with_the_seals(
     file.write_text("seq,at\n")
     assert 1 == command("verify-trail", file)[0]
     assert 2 == command("verify-trail", tmp_path / "none")[0]
+    assert (1, "line 1: field larger than field limit (131072)\n") == command("verify-trail", "/dev/zero")[
+        ::2
+    ]
 
     file.write_text(whole)
     sealed.tamper("UPDATE seals SET created_at_ms = 0 WHERE first_seq = 11")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TextIO
 
 from gateway.ledger.ledger import Ledger
 from gateway.ledger.moderation.trail import TrailRow
@@ -34,6 +34,9 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "'")
 
 _MARK: Final = "'"
 
+_LINE_CHARACTERS: Final = 2**20
+"""More than a row has. A longer line comes in parts, which are no rows: `csv` limits a cell to fewer."""
+
 
 def written(events: Iterable[TrailRow], *, has_header: bool) -> str:
     """Return events as lines of CSV (RFC 4180), every cell in quotes."""
@@ -45,12 +48,12 @@ def written(events: Iterable[TrailRow], *, has_header: bool) -> str:
     return out.getvalue()
 
 
-def read_rows(text: Iterable[str]) -> Iterator[TrailRow]:
+def read_rows(file: TextIO) -> Iterator[TrailRow]:
     """Yield the events of a file, which may be several parts in a row.
 
     Raises TrailUnreadable for what `written` never writes.
     """
-    lines = csv.reader(text, strict=True)
+    lines = csv.reader(iter(lambda: file.readline(_LINE_CHARACTERS), ""), strict=True)
     try:
         if tuple(next(lines, ())) != COLUMNS:
             raise TrailUnreadable(f"the first line is not {','.join(COLUMNS)}")

@@ -6,6 +6,7 @@ The command line and the settings call a checkpoint a head.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -21,6 +22,11 @@ LINE_BYTES: Final = 1024
 
 BEGINNING: Final = b'{"first_seq":'
 """The beginning of each line."""
+
+
+def exported_lines(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines of an export. What is longer than a checkpoint comes in parts, none of which is one."""
+    return iter(lambda: file.readline(LINE_BYTES), b"")
 
 
 async def export_checkpoints(ledger: Ledger, path: Path) -> int:
@@ -50,7 +56,7 @@ def _last_checkpoint(file: BinaryIO, path: Path) -> Seal | None:
     """Return the checkpoint of the last whole line, and cut off what a crash left of the next one."""
     end = file.seek(0, os.SEEK_END)
     begin = file.seek(max(0, end - 2 * LINE_BYTES))
-    whole, newline, torn = file.read().rpartition(b"\n")
+    whole, newline, torn = file.read(2 * LINE_BYTES).rpartition(b"\n")
     if not BEGINNING.startswith(torn[: len(BEGINNING)]) or (begin and not newline):
         raise SettingsError(f"{path}: is not a file of heads; nothing was appended")
     try:

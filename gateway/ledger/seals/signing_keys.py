@@ -17,9 +17,13 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from gateway.runtime.key_files import KEY_BYTES, decode_key, make_key, read_key
+from policies.bounded_files import bytes_of
 from policies.errors import SettingsError
 
 FILE_NAME: Final = "seal.key"
+
+LARGEST_FILE: Final = 2**20
+"""Most bytes of a file of public keys."""
 
 _KEY_LABEL: Final = "the seal key"
 _PEM: Final = re.compile(rb"-----BEGIN PUBLIC KEY-----.*?-----END PUBLIC KEY-----", re.DOTALL)
@@ -85,7 +89,7 @@ def load_seal_key(data_dir: Path, configured: str | None, *, is_made: bool) -> S
 def read_public_keys(path: Path) -> PublicKeys:
     """Return the keys of a file, one or more in PEM. Raises SettingsError."""
     try:
-        keys = [load_pem_public_key(pem) for pem in _PEM.findall(path.read_bytes())]
+        keys = [load_pem_public_key(pem) for pem in _PEM.findall(bytes_of(path, LARGEST_FILE))]
     except (OSError, ValueError, UnsupportedAlgorithm) as error:
         raise SettingsError(f"{path}: the public key cannot be read: {error}") from None
     ed25519_keys = [key for key in keys if isinstance(key, Ed25519PublicKey)]
