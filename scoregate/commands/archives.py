@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Annotated, Final, TextIO
 import typer
 
 from policies.errors import ArchiveRefused
-from scoregate.commands.common import DataDir, board_named, deployment_of, existing_ledger, fail, finish
+from scoregate.commands.common import (
+    DataDir,
+    board_named,
+    deployment_clock,
+    deployment_of,
+    existing_ledger,
+    fail,
+    finish,
+)
 from scoregate.commands.tables import AsJson, show
 
 if TYPE_CHECKING:
@@ -86,11 +94,10 @@ async def _archive(settings: Settings, name: str, window: str | None) -> list[Ar
     Without a window, freeze all that are due, and return all that can be read.
     """
     from gateway.ledger.archive.windows import archived_windows_of
-    from gateway.runtime.clock import wall_clock
     from gateway.steward.archive.archiving import Archiver
 
     async with _ledger_and_board(settings, name) as (ledger, board):
-        archiver = Archiver(settings, ledger, board, clock=wall_clock)
+        archiver = Archiver(settings, ledger, board, clock=await deployment_clock(settings, ledger))
         if window is not None:
             return [await archiver.freeze_now(window)]
         await archiver.freeze_due()

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from gateway.catalogue.catalogue import Catalogue
     from gateway.index.board_indexes import Index
     from gateway.ledger.ledger import Ledger
+    from gateway.runtime.clock import Clock
     from gateway.runtime.settings import Settings
     from gateway.steward.index.check import IndexReport
     from gateway.steward.index.comparison.difference import BoardView, Difference
@@ -48,11 +49,12 @@ app = typer.Typer(no_args_is_help=True)
 
 @dataclass(frozen=True)
 class BoardStores:
-    """The boards of a deployment, with its open ledger and index."""
+    """The boards of a deployment, with its open ledger and index, and its clock."""
 
     catalogue: Catalogue
     ledger: Ledger
     index: Index
+    clock: Clock
 
     async def boards(self, names: Sequence[str]) -> AsyncIterator[Board]:
         """Yield the named boards, or all: those of files, and those of families that have standings.
@@ -80,11 +82,10 @@ class BoardStores:
     def view(self, board: Board) -> BoardView:
         """Return a board as ledger and index show it."""
         from gateway.index.inspection import Inspection
-        from gateway.runtime.clock import wall_clock
         from gateway.steward.index.comparison.difference import BoardView
 
         inspection = Inspection(self.index.client, board.name)
-        return BoardView(self.ledger, self.index.of(board), inspection, board.policy, wall_clock)
+        return BoardView(self.ledger, self.index.of(board), inspection, board.policy, self.clock)
 
 
 @app.command("rebuild")
@@ -159,7 +160,6 @@ async def _refold(settings: Settings, name: str, screen: Console) -> None:
     """
     from gateway.catalogue.rules_in_force import noted_name, rule_in_force
     from gateway.ledger.derived.folded_rules import mark_changed
-    from gateway.runtime.clock import wall_clock
     from gateway.steward.archive.refold import refold_board
 
     async with _open_stores(settings) as stores:
@@ -170,7 +170,7 @@ async def _refold(settings: Settings, name: str, screen: Console) -> None:
             result = await refold_board(
                 stores.ledger,
                 board.policy,
-                clock=wall_clock,
+                clock=stores.clock,
                 tell=advance,
                 family=policies.families.get(rollup.family) if rollup else None,
                 marking=mark_changed(rule) if rule else None,
@@ -208,21 +208,22 @@ async def _check_all(
 
 @asynccontextmanager
 async def _open_stores(settings: Settings) -> AsyncIterator[BoardStores]:
+    from gateway.deployment.time_sources import shared_clock
     from gateway.wiring import catalogue_of, open_index
 
     patient = settings.model_copy(update={"redis_timeout_ms": PATIENCE_MS})
     async with existing_ledger(patient) as ledger, open_index(patient) as index:
-        yield BoardStores(catalogue_of(patient, ledger), ledger, index)
+        clock = await shared_clock(patient, ledger, index.client)
+        yield BoardStores(catalogue_of(patient, ledger), ledger, index, clock)
 
 
 async def _rebuild(stores: BoardStores, board: Board, screen: Console) -> None:
-    from gateway.runtime.clock import wall_clock
     from gateway.steward.index.rebuild import Rebuilder
 
     index, began = stores.index.of(board), time.monotonic()
-    total = await Rebuilder(stores.ledger, index, board.policy, clock=wall_clock).total()
+    total = await Rebuilder(stores.ledger, index, board.policy, clock=stores.clock).total()
     with showing_progress(screen, f"{board.name}: standings", total) as advance:
-        rebuilder = Rebuilder(stores.ledger, index, board.policy, clock=wall_clock, tell=advance)
+        rebuilder = Rebuilder(stores.ledger, index, board.policy, clock=stores.clock, tell=advance)
         result = await rebuilder.rebuild()
     took_s = time.monotonic() - began
     counts = f"{result.standings} standings, {result.baselines} baselines and {result.pending} pending"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from gateway.catalogue.catalogue import Catalogue
     from gateway.ledger.ledger import Ledger
+    from gateway.runtime.clock import Clock
     from gateway.runtime.settings import Settings
     from policies.loader import Board, Family, Policies
 
@@ -105,6 +106,26 @@ async def existing_ledger(settings: Settings) -> AsyncIterator[Ledger]:
     refuse_missing_ledger(settings)
     async with open_ledger(settings) as ledger:
         yield ledger
+
+
+async def deployment_clock(settings: Settings, ledger: Ledger) -> Clock:
+    """Return the clock by which the parts of the deployment go, or this machine's if nobody tells its time.
+
+    On SQLite that is Redis' clock, so a command that has no index asks the Redis that the parts use.
+    """
+    from redis.exceptions import RedisError
+
+    from gateway.deployment.time_sources import shared_clock
+    from gateway.index.connection import connect
+    from scoregate.embedded import with_noted_redis
+
+    noted = with_noted_redis(settings, is_needed=False)
+    client = connect(noted.redis_url, timeout_ms=noted.redis_timeout_ms)
+    try:
+        return await shared_clock(noted, ledger, client)
+    finally:
+        with suppress(RedisError):
+            await client.aclose()
 
 
 def refuse_missing_ledger(settings: Settings) -> None:

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from scoregate.commands.common import DataDir, existing_ledger, finish, settings_beside, settings_of
+from scoregate.commands.common import (
+    DataDir,
+    deployment_clock,
+    existing_ledger,
+    finish,
+    settings_beside,
+    settings_of,
+)
 
 if TYPE_CHECKING:
     from gateway.catalogue.catalogue import Catalogue
@@ -40,13 +47,13 @@ async def end_tokens_of(settings: Settings, player: str) -> None:
     """End all tokens of a player. Raises SettingsError without a ledger, and for an impossible id."""
     from gateway.ledger.acts import Act
     from gateway.ledger.players.token_endings import end_tokens
-    from gateway.runtime.clock import wall_clock
     from scoregate.operator_boards import actor_here
 
     _refuse_impossible(player)
     async with existing_ledger(settings) as ledger:
         await _refuse_unknown(ledger, player)
-        await ledger.write(end_tokens(player, Act(actor_here(), wall_clock())))
+        clock = await deployment_clock(settings, ledger)
+        await ledger.write(end_tokens(player, Act(actor_here(), clock())))
 
 
 @app.command("unlink")
@@ -63,7 +70,6 @@ async def unlink_of(settings: Settings, player: str, identity: str) -> int:
     """
     from gateway.ledger.acts import Act
     from gateway.ledger.players.identities import Identity, identities_of, take_away
-    from gateway.runtime.clock import wall_clock
     from policies.errors import SettingsError
     from scoregate.operator_boards import actor_here
 
@@ -72,7 +78,7 @@ async def unlink_of(settings: Settings, player: str, identity: str) -> int:
         await _refuse_unknown(ledger, player)
         own = await ledger.read(identities_of(player))
         named = [Identity(*each[:2]) for each in own if each.shown_id == identity]
-        act = Act(actor_here(), wall_clock())
+        act = Act(actor_here(), (await deployment_clock(settings, ledger))())
         if not named or await ledger.write(take_away(named[0], player, act)) is None:
             known = ", ".join(f"{each.shown_id} ({each.provider})" for each in own) or "none"
             raise SettingsError(f"{player} has no identity {identity}; there are: {known}")
@@ -120,30 +126,30 @@ async def _merged(settings: Settings, source: str, target: str) -> Merge:
     import secrets
 
     from gateway.ledger.players.merges import Merge
-    from gateway.runtime.clock import wall_clock
     from gateway.settlement.merges import MergeFollower, begin
     from scoregate.operator_boards import actor_here
 
     _refuse_impossible(source)
     _refuse_impossible(target)
     async with _open_parts(settings) as (ledger, index, catalogue):
-        wanted = Merge("m" + secrets.token_hex(10), source, target, actor_here(), wall_clock())
+        clock = await deployment_clock(settings, ledger)
+        wanted = Merge("m" + secrets.token_hex(10), source, target, actor_here(), clock())
         begun = await ledger.write(begin(wanted))
         follower = MergeFollower(ledger, index, catalogue)
-        return await follower.follow(begun.merge.merge_id, now_ms=wall_clock(), slices=SLICES)
+        return await follower.follow(begun.merge.merge_id, now_ms=clock(), slices=SLICES)
 
 
 async def _parted(settings: Settings, merge_id: str) -> Merge:
-    from gateway.runtime.clock import wall_clock
     from gateway.settlement.merges import MergeFollower, undo
     from policies.errors import SettingsError
     from scoregate.operator_boards import actor_here
 
     async with _open_parts(settings) as (ledger, index, catalogue):
-        if await ledger.write(undo(merge_id, by=actor_here(), now_ms=wall_clock())) is None:
+        clock = await deployment_clock(settings, ledger)
+        if await ledger.write(undo(merge_id, by=actor_here(), now_ms=clock())) is None:
             raise SettingsError(f"there is no merge {merge_id}; `player export` shows those of a player")
         follower = MergeFollower(ledger, index, catalogue)
-        return await follower.follow(merge_id, now_ms=wall_clock(), slices=SLICES)
+        return await follower.follow(merge_id, now_ms=clock(), slices=SLICES)
 
 
 async def _exported(settings: Settings, player: str) -> None:
@@ -161,14 +167,13 @@ async def _exported(settings: Settings, player: str) -> None:
 async def _erased(settings: Settings, player: str) -> list[Erasure]:
     """Erase a player's data, and that of players who were merged into them."""
     from gateway.ledger.acts import Act
-    from gateway.runtime.clock import wall_clock
     from gateway.settlement.erasing import Eraser, ask
     from scoregate.operator_boards import actor_here
 
     _refuse_impossible(player)
     async with _open_parts(settings) as (ledger, index, catalogue):
-        now_ms = wall_clock()
         await _refuse_unknown(ledger, player)
+        now_ms = (await deployment_clock(settings, ledger))()
         await ledger.write(ask(player, Act(actor_here(), now_ms), grace_ms=0))
         return await Eraser(ledger, index, catalogue).finish_all(player, now_ms=now_ms)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from gateway.deployment import run_files
 from gateway.index import keys
 from gateway.ledger.boards.board_opening import open_boards
 from gateway.ledger.derived.folded_rules import BegunFold, end_fold, noted_rules
+from gateway.runtime.clock import wall_clock
 from gateway.runtime.lanes import lane_of
 from gateway.runtime.settings import Settings
 from gateway.settlement.decision_records import Decision
@@ -120,6 +123,19 @@ def test_I26_check_ends_with_0_when_equal_and_1_when_not(house: Path, valkey: Va
         repaired.output.splitlines()[-1],
     )
     assert 0 == board("check").exit_code
+
+
+def test_check_goes_by_the_clock_of_the_deployment(
+    house: Path, valkey: ValkeyServer, monkeypatch: pytest.MonkeyPatch
+):
+    """A machine whose own clock is an hour behind takes nothing of what was settled just now for forged."""
+    board("rebuild", "--all")
+    with closing(sqlite3.connect(house / "data" / "ledger.sqlite3")) as ledger, valkey.client() as redis:
+        [[submission]] = ledger.execute("SELECT submission_id FROM submissions WHERE board = 'tiny' LIMIT 1")
+        redis.zadd("lb:{201}:tiny:settled", {submission: redis.time()[0] * 1000})
+    monkeypatch.setattr("gateway.runtime.clock.wall_clock", lambda: wall_clock() - 3_600_000)
+    checked = board("check", "tiny")
+    assert (0, True) == (checked.exit_code, "the index is what the ledger says" in checked.output)
 
 
 def test_check_goes_on_to_other_boards_beside_what_it_cannot_read(house: Path, valkey: ValkeyServer):

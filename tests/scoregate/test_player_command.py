@@ -17,6 +17,7 @@ from gateway.ledger.players.merges import Merge
 from gateway.ledger.players.token_endings import ending_of
 from gateway.ledger.privacy.erasures import erasure
 from gateway.ledger.queries import add_player
+from gateway.runtime.clock import wall_clock
 from gateway.runtime.settings import Settings
 from gateway.settlement.erasing import Eraser
 from gateway.wiring import open_ledger
@@ -25,6 +26,7 @@ from scoregate.cli import app
 from scoregate.commands import players
 from scoregate.commands.players import end_tokens_of, unlink_of
 from tests.support.policies import a_policy, write_policies
+from tests.support.valkey import ValkeyServer
 
 
 async def test_an_operator_ends_the_tokens_of_a_player(tmp_path: Path):
@@ -43,6 +45,21 @@ async def test_an_operator_ends_the_tokens_of_a_player(tmp_path: Path):
         ending = await ledger.read(ending_of("ada"))
     assert ending is not None
     assert 1 == ending.generation
+
+
+async def test_tokens_end_by_the_clock_of_the_deployment(
+    tmp_path: Path, valkey: ValkeyServer, monkeypatch: pytest.MonkeyPatch
+):
+    """Those that a thief was given within the last hour end too, though the operator's own clock is an hour behind."""
+    monkeypatch.setattr("gateway.runtime.clock.wall_clock", lambda: wall_clock() - 3_600_000)
+    settings = Settings(data_dir=tmp_path, redis_url=valkey.url)
+    async with open_ledger(settings) as ledger:
+        await ledger.write(add_player("ada", "Ada", now_ms=1))
+        begun_ms = wall_clock()
+        await end_tokens_of(settings, "ada")
+        ending = await ledger.read(ending_of("ada"))
+    assert ending is not None
+    assert begun_ms - 1000 <= ending.ended_at_ms
 
 
 async def test_only_who_is_known_is_exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
