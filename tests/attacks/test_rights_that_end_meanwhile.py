@@ -109,18 +109,19 @@ async def test_M11_a_session_that_was_ended_issues_no_token(
 async def test_M11_an_admin_who_is_none_any_more_ends_nothing_of_others(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ):
-    """Neither sessions nor a token, though they were an admin when the request was let in."""
+    """Neither sessions nor a token, nor those of a player, though they were an admin when the request was let in."""
     admin(harness)
     await with_password(harness, "eve", **{"*": "viewer"})
     browser = await logged_in(harness, "eve")
     token = (await browser.ask("POST", "/tokens", {"label": "a program", "password": PASSWORD})).body
     act = Act("moderator:root", harness.clock())
-    for number, path in enumerate(("sessions", f"tokens/{token['token']}")):
+    ways = ("/people/eve/sessions", f"/people/eve/tokens/{token['token']}", "/players/p1/tokens")
+    for number, path in enumerate(ways):
         name = await with_password(harness, f"mara{number}", **{"*": "admin"})
         admins = await logged_in(harness, name)
         ends = change_account(name, act, grants={"*": "viewer"}, players=())
         meanwhile(monkeypatch, harness, ends)
-        answer = await admins.ask("DELETE", f"/people/eve/{path}")
+        answer = await admins.ask("DELETE", path)
         assert (path, 409, "state-conflict") == (path, answer.status, answer.problem)
     assert 200 == (await browser.ask("GET", "/session")).status
     assert 200 == (await harness.get("/v1/moderation/session", token["text"])).status

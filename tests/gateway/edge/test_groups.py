@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from gateway.edge.auth.ended_tokens import EndedTokens
 from gateway.edge.routes import ROUTES, Caller
 from gateway.index import keys
 from gateway.index.inspection import Inspection
+from gateway.ledger.acts import Act
 from gateway.ledger.players.memberships import change_membership
+from gateway.ledger.players.token_endings import end_tokens
 from gateway.runtime.settings import Settings
 from gateway.steward.index.check import check
 from gateway.steward.index.comparison.difference import BoardView, Kind
@@ -329,6 +332,34 @@ async def test_servers_have_players_join_and_boards_without_joins_refuse(harness
     for method in ("GET", "PUT", "DELETE"):
         assert "state-conflict" == (await join(harness, "ada", method, "vault")).problem
         assert "not-found" == (await join(harness, "ada", method, "nowhere")).problem
+
+
+async def test_nothing_that_players_have_changes_by_a_token_that_was_just_ended(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """An edge hears of an end a second late, so each change looks for it in the transaction that stores it."""
+    token = await harness.new_player()
+    bearer = harness.edge.tokens.check(token, now_s=0)
+    assert bearer is not None
+    await harness.edge.ledger.write(end_tokens(bearer.subject, Act("cli", harness.clock())))
+
+    async def knows_of_none(*_: object) -> bool:
+        return False
+
+    monkeypatch.setattr(EndedTokens, "has_ended", knows_of_none)
+    changes = [
+        (each.method, each.path.format(player="bob", segment="country", board="{board}"))
+        for each in ROUTES
+        if each.caller is Caller.PLAYER
+        and each.method in {"PUT", "DELETE"}
+        and not {"{submission}", "{identity}", "{merge}"} & set(each.path.split("/"))
+    ]
+    for method, path in changes:
+        board = "league" if path.endswith("join") else "vault"
+        body = {"name": "Ada"} if path.endswith("name") else {"value": "de"}
+        answer = await call(harness, method, path.format(board=board), token, body)
+        assert (401, "token-invalid") == (answer.status, answer.problem), path
+    assert 9 == len(changes)
 
 
 async def test_whatever_players_change_about_themselves_is_limited(
