@@ -63,7 +63,8 @@ class Stack:
         """Return the address of the edge for a browser."""
         host, port = self.settings.bind_address
         is_local = host in {"127.0.0.1", "0.0.0.0", "::1", "::"}  # noqa: S104 - it is compared, not bound
-        return f"http://{'localhost' if is_local else host}:{port}"
+        written = f"[{host}]" if ":" in host else host
+        return f"http://{'localhost' if is_local else written}:{port}"
 
     @property
     def has_game(self) -> bool:

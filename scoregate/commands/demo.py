@@ -116,7 +116,8 @@ def _print_end(screen: Console, stack: Stack, tally: Tally, took_s: float) -> No
     )
     for failure in tally.failures:
         screen.print(failure, style="red", markup=False)
-    screen.print(f"\n  play it yourself   {stack.url}/arcade/\n  the interface      {stack.url}/docs")
+    screen.print()
+    print_line(screen, f"  play it yourself   {stack.url}/arcade/\n  the interface      {stack.url}/docs")
     variables = f"export BASE={stack.url} SCOREGATE_DATA_DIR={stack.settings.data_dir}"
     print_line(screen, f"  commands beside it {variables}")
     print_first_admin(screen, stack.settings, "  be the moderator   ")

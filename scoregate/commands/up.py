@@ -6,7 +6,15 @@ from typing import Annotated
 
 import typer
 
-from scoregate.commands.common import Bind, DataDir, console, own_version, print_first_admin, settings_of
+from scoregate.commands.common import (
+    Bind,
+    DataDir,
+    console,
+    own_version,
+    print_first_admin,
+    print_line,
+    settings_of,
+)
 
 
 def up(
@@ -25,14 +33,14 @@ def up(
     counts = PartCounts(edges, stewards, workers)
     with running_stack(settings, counts, obeying=obeying_signals) as stack:
         screen = console()
-        screen.print(f"Scoregate {own_version()} is up; its data is in {stack.settings.data_dir}")
+        print_line(screen, f"Scoregate {own_version()} is up; its data is in {stack.settings.data_dir}")
         if stack.has_game:
-            screen.print(f"  the game        {stack.url}/arcade/")
-        screen.print(f"  the interface   {stack.url}/docs")
+            print_line(screen, f"  the game        {stack.url}/arcade/")
+        print_line(screen, f"  the interface   {stack.url}/docs")
         if stack.has_own_policies:
-            screen.print(f"  the policies    {stack.settings.policies_dir}")
+            print_line(screen, f"  the policies    {stack.settings.policies_dir}")
         print_first_admin(screen, stack.settings, "  the first admin ")
         if fault := stack.index_fault:
-            screen.print(f"Degraded: {fault}")
-        screen.print("Ctrl-C ends it.")
+            print_line(screen, f"Degraded: {fault}")
+        print_line(screen, "Ctrl-C ends it.")
         stack.keep_up()

@@ -14,10 +14,10 @@ import pytest
 from typer.testing import CliRunner
 
 from gateway.deployment.run_files import RunningPart
-from gateway.runtime.settings import Settings
+from gateway.runtime.settings import Settings, bundled_policies
 from scoregate import deployment_status, stack
 from scoregate.cli import app
-from scoregate.commands import health
+from scoregate.commands import health, up
 from scoregate.processes import Supervisor
 from scoregate.stack import Stack
 from tests.support.ports import unserved_port
@@ -117,6 +117,32 @@ def test_up_says_that_the_configured_redis_does_not_answer(tmp_path: Path, monke
     assert "is up" in told.stdout
     [degraded] = [line for line in told.stdout.splitlines() if line.startswith("Degraded: ")]
     assert f"127.0.0.1:{port}" in degraded
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_up_says_by_which_policies_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_own: bool):
+    """Those of the operator, by their folder as it is; of those of the package there is nothing to edit."""
+    folder = tmp_path / "[bold] and so on" / ("long" * 20)  # neither markup nor the width of a terminal
+    policies = folder / "policies" if is_own else bundled_policies()
+    settings = Settings(
+        data_dir=folder / "data", policies_dir=policies, arcade_dir=folder / "none", bind="[fe80::7]:8080"
+    )
+
+    @contextmanager
+    def running(*_: object, **__: object) -> Iterator[Stack]:
+        yield Stack(settings, Supervisor(None))
+
+    monkeypatch.setattr(stack, "running_stack", running)
+    monkeypatch.setattr(Stack, "keep_up", lambda _: None)
+    monkeypatch.setattr(Stack, "index_fault", "[/gone] does not answer")
+    monkeypatch.setattr(up, "print_first_admin", lambda *_: None)
+    told = CliRunner().invoke(app, ["up", "--data-dir", str(tmp_path)])
+    lines = told.stdout.splitlines()
+    assert f"is up; its data is in {folder / 'data'}" in lines[0]
+    assert "  the interface   http://[fe80::7]:8080/docs" in lines
+    own = [line for line in lines if line.startswith("  the policies ")]
+    assert ([f"  the policies    {policies}"] if is_own else []) == own
+    assert "Degraded: [/gone] does not answer" in lines
 
 
 async def test_the_status_says_that_this_shell_does_not_know_redis(

@@ -528,3 +528,19 @@ def test_each_part_has_metrics_of_its_own(tmp_path: Path):
     parts = started(settings, PartCounts(2, 2, 2))
     binds = [part.environment["SCOREGATE_METRICS_BIND"] for part in parts.values()]
     assert [f"127.0.0.1:{9100 + place}" for place in range(6)] == binds
+
+
+@pytest.mark.parametrize(
+    ("bind", "url"),
+    [
+        ("127.0.0.1:8080", "http://localhost:8080"),
+        ("0.0.0.0:8080", "http://localhost:8080"),
+        ("[::]:8080", "http://localhost:8080"),
+        ("[::1]:8080", "http://localhost:8080"),
+        ("192.0.2.7:8080", "http://192.0.2.7:8080"),
+        ("[2001:db8::7]:8080", "http://[2001:db8::7]:8080"),
+    ],
+)
+def test_the_address_that_is_told_is_one_for_a_browser(tmp_path: Path, bind: str, url: str):
+    """That of this machine where the edge listens everywhere, and one of IPv6 in its brackets."""
+    assert url == Stack(Settings(data_dir=tmp_path, bind=bind), Supervisor(None)).url
