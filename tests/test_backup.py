@@ -249,6 +249,23 @@ async def test_assets_of_boards_are_backed_up_with_recordings(deployment: Settin
     assert store_of(there).size(digest) is None
 
 
+@pytest.mark.parametrize(("key", "told"), [("master.key", "master.key"), (None, "no key")])
+def test_it_is_told_whether_a_backup_has_the_keys(
+    deployment: Settings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    key: str | None,
+    told: str,
+):
+    """Where the master key is a variable, there is none to copy: it has to be kept elsewhere."""
+    monkeypatch.setenv("SCOREGATE_POLICIES_DIR", str(deployment.policies_dir))
+    if key is None:
+        (deployment.data_dir / "master.key").unlink()
+    backup(tmp_path / "backup", deployment.data_dir)
+    assert capsys.readouterr().out.endswith(f": the ledger up to event 2, 1 recordings, {told}\n")
+
+
 def test_a_ledger_that_is_kept_elsewhere_is_not_replaced(deployment: Settings, tmp_path: Path):
     """The data directory is empty, and the ledger of a deployment that runs is where the settings say."""
     back_up(deployment, tmp_path / "backup")

@@ -210,3 +210,15 @@ async def test_a_hint_ends_one_pause_and_no_other() -> None:
             await asyncio.sleep(0)
         assert not second.done()
         second.cancel()
+
+
+async def test_a_wait_goes_on_where_nothing_can_be_watched() -> None:
+    """A feed that is refused, or lost for good, gives no hints: the pauses are whole, and the wait does not fail."""
+
+    async def refused() -> AsyncGenerator[object, None]:
+        raise ScoregateError(404, {})
+        yield
+
+    async with AsyncioRunner().hinted(refused()) as pause:
+        for _ in range(3):
+            await pause(0.0)

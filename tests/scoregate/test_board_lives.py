@@ -365,3 +365,14 @@ def test_what_chooses_among_a_familys_boards_needs_the_family(data: Path):
     for words in (("--order", "newest"), ("--filter", "country=it"), ("--state", "open")):
         refused = run("list", *words)
         assert (1, True) == (refused.exit_code, "name one" in str(refused.exception))
+
+
+def test_a_list_has_a_hundred_boards_unless_told_otherwise(data: Path):
+    """Whoever has more is told that there are more, and how to see them."""
+    items = [{"board": f"track.n{number:03}", "title": "N"} for number in range(101)]
+    (data / "boards.json").write_text(json.dumps(items))
+    assert 0 == run("open", "--from", data / "boards.json").exit_code
+    told = run("list", "track").stdout.splitlines()
+    assert (102, "and more: --limit is 100") == (len(told), told[-1])
+    assert 100 == len(rows("list", "track"))
+    assert 102 == len(run("list", "track", "--limit", 101).stdout.splitlines())

@@ -104,6 +104,13 @@ def test_a_token_makes_an_account_and_never_widens_one(folder: Path):
     assert "disabled" in scoregate(folder, "token", "moderator", "mara").stderr
 
 
+def test_a_token_of_which_nothing_is_said_is_for_half_a_day(folder: Path):
+    """On all boards of a moderator, and for a shift: one that is lost does little."""
+    assert 0 == scoregate(folder, "token", "moderator", "mara").returncode
+    told = "SELECT expires_at_ms - created_at_ms FROM api_tokens"
+    assert [(12 * 3_600_000,)] == rows(folder / "ledger.sqlite3", told)
+
+
 async def test_tokens_for_a_name_that_nobody_has_may_be_printed_at_once(folder: Path):
     """Whoever comes first adds the account, and the others find it."""
     issued = [

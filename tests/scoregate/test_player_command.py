@@ -154,3 +154,14 @@ def test_it_is_told_who_was_merged_into_whom(tmp_path: Path, monkeypatch: pytest
     ] == merged.stdout.splitlines()
     parted = CliRunner().invoke(app, ["player", "unmerge", "m1", *data])
     assert "p_old and p_new are two: 3 submissions moved back\n" == parted.stdout
+
+
+def test_it_is_told_what_was_taken_from_whom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """With how many ways to sign in are left: without any, the player cannot come back."""
+
+    async def done(*_: object) -> int:
+        return 2
+
+    monkeypatch.setattr(players, "unlink_of", done)
+    told = CliRunner().invoke(app, ["player", "unlink", "p_ada", "0001", "--data-dir", str(tmp_path)])
+    assert "unlinked 0001 from p_ada and ended the player's tokens; identities left: 2\n" == told.stdout
