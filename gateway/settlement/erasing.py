@@ -37,7 +37,7 @@ from gateway.runtime.lanes import lane_of
 from gateway.runtime.telemetry import Event, logger
 from gateway.settlement.merges import MERGES_LIMIT
 from gateway.settlement.shown_names import show_name
-from policies.errors import IndexUnavailable, StateConflict
+from policies.errors import StateConflict
 from policies.vocabulary import Reason
 
 GRACE_MS: Final = 7 * 86_400_000
@@ -157,7 +157,7 @@ def erase_slice(stands: Erasure, found: Sequence[LoggedTexts], *, now_ms: int) -
 
 
 class Eraser:
-    """Erases players' data. Its methods raise LedgerUnavailable; what was done by then stays."""
+    """Erases players' data. Its methods raise LedgerUnavailable and IndexUnavailable; what was done stays."""
 
     def __init__(self, ledger: Ledger, index: Index, catalogue: Catalogue) -> None:
         self._ledger = ledger
@@ -205,11 +205,9 @@ class Eraser:
     async def _forget_names(self, player: str, boards: set[str]) -> None:
         """Show the neutral name on every board, and take the old one out of the streams of lanes.
 
-        Without Redis both end by themselves: the streams are short, and the steward compares the names.
+        If Redis is away the steward compares the names later, and nobody the streams: on a board on which
+        little happens they keep a change for ever. So a slice waits for Redis. Raises IndexUnavailable.
         """
         await show_name(self._ledger, self._index, self._catalogue, player)
-        try:
-            for lane in sorted({lane_of(board) for board in boards}):
-                await forget_name(self._index.client, lane, player)
-        except IndexUnavailable as error:
-            _log.warning(Event.INDEX_DOWN, part="erasure", error=str(error))
+        for lane in sorted({lane_of(board) for board in boards}):
+            await forget_name(self._index.client, lane, player)

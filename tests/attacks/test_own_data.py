@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from unittest.mock import Mock
 
 import pytest
 
@@ -18,6 +19,7 @@ from gateway.ledger.players.player_names import unnamed
 from gateway.settlement import erasing
 from gateway.settlement.erasing import Eraser
 from gateway.settlement.merges import begin
+from policies.errors import IndexUnavailable
 from tests.attacks.test_bans import a_held_run, approve, ban, stands
 from tests.gateway.edge.test_live_feed import write
 from tests.support.attack import CLAIM, registered
@@ -195,6 +197,23 @@ async def test_the_past_of_a_feed_tells_nothing_of_who_is_erased(
     await edge.ledger.write(erasing.ask("eve", Act("cli:op", harness.clock()), grace_ms=0))
     await Eraser(edge.ledger, edge.index, edge.catalogue).finish_all("eve", now_ms=harness.clock())
     assert {"bob": before["bob"]} == await told()
+
+
+async def test_an_erasure_waits_for_redis_which_has_names_too(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    """On a board on which little happens nothing else would take the name out of the feed's past."""
+    private, edge = await registered(harness), harness.edge
+    await write(harness, private, 1, "eve")
+    eraser = Eraser(edge.ledger, edge.index, edge.catalogue)
+    await edge.ledger.write(erasing.ask("eve", Act("cli:op", harness.clock()), grace_ms=0))
+    with monkeypatch.context() as away:
+        away.setattr(erasing, "forget_name", Mock(side_effect=IndexUnavailable))
+        with pytest.raises(IndexUnavailable):
+            await eraser.finish_all("eve", now_ms=harness.clock())
+    assert 0 < await edge.index.client.xlen(keys.changes("vault"))
+    await eraser.finish_all("eve", now_ms=harness.clock())
+    assert 0 == await edge.index.client.xlen(keys.changes("vault"))
 
 
 async def test_a_stolen_player_who_was_merged_away_comes_back_by_a_senior(harness: Harness):
