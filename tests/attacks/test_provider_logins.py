@@ -207,7 +207,7 @@ async def test_a_login_that_an_edge_of_another_version_began_is_begun_again(
     assert isinstance(attempt, LoginAttempt)
     of_others = (
         EarlierAttempt(attempt.state),
-        replace(attempt, began_at_ms="1"),
+        replace(attempt, began_at_ms=str(attempt.began_at_ms)),
         replace(attempt, state=None),
     )  # type: ignore[arg-type]
     for other in of_others:
