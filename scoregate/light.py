@@ -26,6 +26,7 @@ _HOST: Final = re.compile(r"[A-Za-z0-9.-]+(?::[0-9]{1,5})?")
 
 def main() -> None:
     """Run the command that the words name."""
+    open_standard_streams()
     words = sys.argv[1:]
     if words in (["--version"], ["version"]):
         from importlib.metadata import version
@@ -35,6 +36,22 @@ def main() -> None:
         from scoregate import cli
 
         cli.main()
+
+
+def open_standard_streams() -> None:
+    """Open what of standard input, output and error is closed, to nothing.
+
+    Else the next files have their numbers: a ledger that whatever prints would be written into, and a socket
+    of the event loop, which ends the process as it closes it.
+    """
+    streams = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
+    for number, (name, mode) in enumerate(streams):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free, which is this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, mode, closefd=False))
 
 
 def is_well(environment: Mapping[str, str]) -> bool:

@@ -6,6 +6,9 @@ import asyncio
 import os
 import signal
 import sqlite3
+import subprocess
+import sys
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -79,6 +82,20 @@ async def test_F23_a_part_that_has_ended_takes_no_notice_of_further_signals(part
             await asyncio.sleep(0.001)
         assert 0 == process.returncode
         assert "Traceback" not in house.log.read_text()
+
+
+def test_a_part_without_standard_streams_ends_in_order(tmp_path: Path):
+    """A supervisor may close all three; here Redis is away, and the part is told to end once it is noted."""
+    command = ["sh", "-c", 'exec "$0" -m scoregate steward <&- >&- 2>&-', sys.executable]
+    environment = os.environ | {
+        "SCOREGATE_DATA_DIR": str(tmp_path),
+        "SCOREGATE_REDIS_URL": f"unix://{tmp_path}/none.sock",
+    }
+    with subprocess.Popen(command, env=environment) as process:
+        while process.poll() is None and not running_parts(tmp_path):
+            time.sleep(0.05)
+        process.terminate()
+    assert 0 == process.returncode
 
 
 def _is_ready_to_end(part: str, log: str) -> bool:
