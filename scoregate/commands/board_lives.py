@@ -20,10 +20,10 @@ SHOWN: Final = 1_000
 """Most rows of a table of outcomes. Of larger files it has only what was refused; `--json` has all."""
 
 SHOWN_CHARACTERS: Final = 200
+"""Most characters that a fault repeats of an option."""
+
 LONGEST_OBJECT: Final = 2**24
 """Most bytes of a file with parameters or metadata."""
-
-"""Most characters that a fault repeats of an option."""
 
 NONE: Final = "none"
 """The word that takes a value away."""
