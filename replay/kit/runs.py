@@ -11,13 +11,17 @@ from typing import Annotated
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from policies.errors import ScoregateError, SettingRefused
+from policies.bounded_files import bytes_of
+from policies.errors import ScoregateError, SettingRefused, SettingsError
 from policies.fields import StatName
 from policies.opened_board import ASSET_BYTES, canonical_parameters
 from policies.vocabulary import SCORE_LIMIT, Claim
 from replay.simulators.board_content import EMPTY_CONTENT, Asset, BoardContent
 
 SEED_LIMIT = 2**64
+LARGEST_FILE = 2**26
+"""Most bytes of a file, more than any recording or asset has."""
+
 Number = Annotated[int, Field(ge=-SCORE_LIMIT, le=SCORE_LIMIT)]
 
 
@@ -83,7 +87,9 @@ def _asset(path: Path) -> Asset:
 
 def _bytes(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return bytes_of(path, LARGEST_FILE)
+    except SettingsError as error:
+        raise RunUnreadable(str(error)) from None
     except OSError as error:
         raise RunUnreadable(f"{path}: cannot be read: {error.strerror}") from None
 

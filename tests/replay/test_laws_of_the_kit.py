@@ -277,6 +277,13 @@ def test_a_bare_recording_needs_a_seed_and_content_has_bounds(tmp_path: Path):
                 read_content(None, file)
 
 
+def test_a_file_of_a_run_that_does_not_end_is_refused():
+    """A device is read up to a limit."""
+    for read in (lambda endless: read_run(endless, 1), lambda endless: read_content(None, endless)):
+        with pytest.raises(RunUnreadable, match=r"^/dev/zero: expected up to 67108864 bytes$"):
+            read(Path("/dev/zero"))
+
+
 def test_a_check_tells_each_simulation_and_names_each_setting_once():
     """The judging one, its repetitions, a fresh process and the settings, of each run."""
     assert [3 * (1 + 5 + 1 + 9), 1 * (1 + 0 + 1 + 0)] == [simulations(3, 5, 9), simulations(1, 0, 0)]
